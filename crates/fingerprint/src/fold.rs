@@ -52,6 +52,11 @@ pub trait Folder {
     /// The name of a node; `None` if it must be folded anew each time and cannot be in a cycle.
     fn key(&self, node: &Self::Node) -> Option<Self::Key>;
 
+    /// Whether the result of a node is reused when the node is met again.
+    fn remember(&self) -> bool {
+        true
+    }
+
     /// Takes a node apart.
     ///
     /// # Errors
@@ -97,7 +102,7 @@ struct Frame<F: Folder> {
 ///
 /// The first error of the folder.
 pub fn fold<F: Folder>(folder: &mut F, root: F::Node) -> Result<F::Output, F::Error> {
-    let mut memo = Memo::new();
+    let mut memo = if folder.remember() { Memo::new() } else { Memo::forgetful() };
     let mut stack: Vec<Frame<F>> = Vec::new();
     let mut next = Some(root);
     loop {

@@ -124,6 +124,7 @@ pub struct Memo<K, R> {
     absent: FxHashSet<(u32, K)>,
     clock: u64,
     repeats: usize,
+    forgetful: bool,
 }
 
 impl<K: Copy + Eq + Hash, R: Clone> Default for Memo<K, R> {
@@ -144,7 +145,14 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
             absent: FxHashSet::default(),
             clock: 0,
             repeats: 0,
+            forgetful: false,
         }
+    }
+
+    /// A memory that knows only what is open: cycles, but no results.
+    #[must_use]
+    pub fn forgetful() -> Self {
+        Self { forgetful: true, ..Self::new() }
     }
 
     /// How many nodes were opened more than once.
@@ -228,6 +236,9 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
 
     /// Remembers a node that has no children.
     pub fn leaf(&mut self, key: K, result: R) {
+        if self.forgetful {
+            return;
+        }
         let node = Node { open: None, first_opened: 0, free: Some(result), tied: Vec::new() };
         self.nodes.insert(key, node);
     }
@@ -268,6 +279,10 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
         let ties = ties.closed_at(depth);
         let node = self.nodes.get_mut(&key).expect("an open node is known");
         node.open = None;
+        if self.forgetful {
+            self.nodes.remove(&key);
+            return ties;
+        }
         if !ties.cyclic {
             node.free = Some(result);
             return ties;

@@ -274,6 +274,13 @@ impl Stream {
         self.bytes.extend_from_slice(token);
     }
 
+    /// Opens an item whose header the caller writes.
+    pub fn begin(&mut self, tag: u8) -> Mark {
+        let mark = self.mark();
+        self.bytes.push(tag);
+        mark
+    }
+
     /// Opens a composite of `count` children (pairs, for a mapping).
     #[inline]
     pub fn open(&mut self, tag: u8, count: usize) -> Mark {

@@ -1,0 +1,5 @@
+//! Hands the interpreter's version to `#[cfg(Py_3_12)]` and the like.
+
+fn main() {
+    pyo3_build_config::use_pyo3_cfgs();
+}

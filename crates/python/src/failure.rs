@@ -1,0 +1,83 @@
+//! [`Failure`]: why a value has no fingerprint, on its way to a Python exception.
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// Why a walk stopped.
+pub(crate) enum Failure {
+    /// A Python exception; an ordinary one is wrapped with the path, others (`KeyboardInterrupt`,
+    /// `SystemExit`) pass through.
+    Raised(PyErr),
+    /// Something about the value.
+    Refused(Box<Refusal>),
+}
+
+/// What is wrong with a value. `code` is one of those listed in `keyprint/errors.py`.
+pub(crate) struct Refusal {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) cause: Option<PyErr>,
+}
+
+pub(crate) type Walked<T> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn refuse(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Refused(Box::new(Refusal { code, message: message.into(), hint: None, cause: None }))
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        if let Self::Refused(refusal) = &mut self {
+            refusal.hint = Some(hint.into());
+        }
+        self
+    }
+
+    /// Names an exception as the cause, unless it is one that must pass through.
+    pub(crate) fn because(self, py: Python<'_>, error: PyErr) -> Self {
+        match self {
+            Self::Refused(mut refusal) if error.is_instance_of::<PyException>(py) => {
+                refusal.cause = Some(error);
+                Self::Refused(refusal)
+            }
+            _ => Self::Raised(error),
+        }
+    }
+
+    /// The exception for Python, with the path to the culprit inside the value.
+    pub(crate) fn into_exception(self, py: Python<'_>, path: &str) -> PyErr {
+        let refusal = match self {
+            Self::Raised(error) if !error.is_instance_of::<PyException>(py) => return error,
+            Self::Raised(error) => Refusal {
+                code: "raised",
+                message: format!("`{}` was raised while it was read", error.get_type(py)),
+                hint: None,
+                cause: Some(error),
+            },
+            Self::Refused(refusal) => *refusal,
+        };
+        exception(py, refusal, path).unwrap_or_else(|error| error)
+    }
+}
+
+fn exception(py: Python<'_>, refusal: Refusal, path: &str) -> PyResult<PyErr> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = MAKE.import(py, "keyprint.errors", "make_fingerprint_error")?;
+    let details = PyDict::new(py);
+    details.set_item("code", refusal.code)?;
+    details.set_item("message", refusal.message)?;
+    details.set_item("path", path)?;
+    details.set_item("hint", refusal.hint)?;
+    let error = PyErr::from_value(make.call((), Some(&details))?);
+    error.set_cause(py, refusal.cause);
+    Ok(error)
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}

@@ -1,0 +1,103 @@
+//! `keyprint.Fingerprint`, the digest as a Python value.
+
+use keyprint_fingerprint::Fingerprint;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// The 256-bit identity of a value.
+#[pyclass(frozen, name = "Fingerprint", module = "keyprint")]
+pub(crate) struct PyFingerprint {
+    pub(crate) digest: Fingerprint,
+    pub(crate) durable: bool,
+}
+
+impl PyFingerprint {
+    pub(crate) fn new(digest: Fingerprint, durable: bool) -> Self {
+        Self { digest, durable }
+    }
+}
+
+#[pymethods]
+impl PyFingerprint {
+    #[new]
+    #[pyo3(signature = (value, /, *, durable=true))]
+    fn parse(value: &Bound<'_, PyAny>, durable: bool) -> PyResult<Self> {
+        let digest = if let Ok(bytes) = value.cast::<PyBytes>() {
+            let found = bytes.as_bytes();
+            let bytes = found.try_into().map_err(|_| {
+                PyValueError::new_err(format!("a fingerprint has 32 bytes, found {}", found.len()))
+            })?;
+            Fingerprint::from_bytes(bytes)
+        } else {
+            let text: &str = value.extract()?;
+            text.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?
+        };
+        Ok(Self { digest, durable })
+    }
+
+    /// All 64 hexadecimal digits.
+    fn hex(&self) -> String {
+        self.digest.hex()
+    }
+
+    /// The first 12 hexadecimal digits: for people.
+    #[getter]
+    fn short(&self) -> String {
+        self.digest.short()
+    }
+
+    /// Whether another process would find the same: no fallback and no identity was used.
+    #[getter]
+    fn durable(&self) -> bool {
+        self.durable
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.digest.as_bytes())
+    }
+
+    fn __str__(&self) -> String {
+        self.digest.hex()
+    }
+
+    fn __repr__(&self) -> String {
+        let durable = if self.durable { "" } else { ", durable=False" };
+        format!("Fingerprint('{}'{durable})", self.digest)
+    }
+
+    fn __hash__(&self) -> u64 {
+        // The digest is uniform already.
+        u64::from_le_bytes(*self.digest.as_bytes().first_chunk().expect("32 bytes are more than 8"))
+    }
+
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Option<bool> {
+        let other = other.cast::<Self>().ok()?;
+        Some(op.matches(self.digest.cmp(&other.get().digest)))
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let py = slf.py();
+        let this = slf.get();
+        let make = py.import("keyprint._native")?.getattr(if this.durable {
+            "_durable_fingerprint"
+        } else {
+            "_fleeting_fingerprint"
+        })?;
+        Ok((make, (this.__bytes__(py),)))
+    }
+}
+
+/// What a durable fingerprint unpickles through.
+#[pyfunction]
+pub(crate) fn _durable_fingerprint(bytes: [u8; 32]) -> PyFingerprint {
+    PyFingerprint::new(Fingerprint::from_bytes(bytes), true)
+}
+
+/// What a fingerprint that is not durable unpickles through.
+#[pyfunction]
+pub(crate) fn _fleeting_fingerprint(bytes: [u8; 32]) -> PyFingerprint {
+    PyFingerprint::new(Fingerprint::from_bytes(bytes), false)
+}

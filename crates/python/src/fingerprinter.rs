@@ -1,0 +1,131 @@
+//! `keyprint.Fingerprinter` and `keyprint.fingerprint`.
+
+use std::sync::LazyLock;
+
+use pyo3::prelude::*;
+
+use crate::config::{Arrays, Config, Mode};
+use crate::explain::{Difference, Explanation, differences};
+use crate::fingerprint::PyFingerprint;
+use crate::walk::plan::Plans;
+use crate::walk::{Outcome, walk};
+
+/// The key of field metadata under which fields opt out.
+const NAMESPACE: &str = "keyprint";
+
+/// Makes fingerprints, under one set of rules.
+#[pyclass(frozen, module = "keyprint")]
+pub(crate) struct Fingerprinter {
+    config: Config,
+    plans: Plans,
+}
+
+/// A fingerprint and how much work it took.
+#[pyclass(frozen, get_all, module = "keyprint")]
+pub(crate) struct Inspection {
+    fingerprint: Py<PyFingerprint>,
+    /// Objects with parts that were read.
+    opened: usize,
+    /// Objects with parts that were met again and not read again.
+    reused: usize,
+}
+
+#[pymethods]
+impl Inspection {
+    fn __repr__(&self) -> String {
+        let Self { fingerprint, opened, reused } = self;
+        format!("<Inspection of {}: {opened} opened, {reused} reused>", fingerprint.get().digest.short())
+    }
+}
+
+#[pymethods]
+impl Fingerprinter {
+    #[new]
+    #[pyo3(signature = (
+        *,
+        mode="strict",
+        overrides=None,
+        skip_fields=Vec::new(),
+        arrays="content",
+        cycles=true,
+        metadata_keys=vec![NAMESPACE.to_owned()],
+    ))]
+    fn new(
+        mode: &str,
+        overrides: Option<&Bound<'_, PyAny>>,
+        skip_fields: Vec<String>,
+        arrays: &str,
+        cycles: bool,
+        metadata_keys: Vec<String>,
+    ) -> PyResult<Self> {
+        let config = Config::parse(mode, overrides, skip_fields, arrays, cycles, metadata_keys)?;
+        Ok(Self { config, plans: Plans::default() })
+    }
+
+    /// The fingerprint of a value.
+    fn __call__(&self, value: &Bound<'_, PyAny>) -> PyResult<PyFingerprint> {
+        let Outcome { digest, durable, .. } = walk(&self.config, &self.plans, value, false)?;
+        Ok(PyFingerprint::new(digest, durable))
+    }
+
+    /// The fingerprint of a value, with the number of objects that were read for it.
+    fn inspect(&self, value: &Bound<'_, PyAny>) -> PyResult<Inspection> {
+        let Outcome { digest, durable, opened, reused, .. } = walk(&self.config, &self.plans, value, false)?;
+        Ok(Inspection { fingerprint: Py::new(value.py(), PyFingerprint::new(digest, durable))?, opened, reused })
+    }
+
+    /// The labelled tree of fingerprints of a value.
+    fn explain(&self, value: &Bound<'_, PyAny>) -> PyResult<Explanation> {
+        let Outcome { durable, trace, .. } = walk(&self.config, &self.plans, value, true)?;
+        Ok(Explanation::new(trace.expect("asked for"), durable))
+    }
+
+    /// The first places where two values differ; empty if their fingerprints agree.
+    #[pyo3(signature = (left, right, /, *, limit=20))]
+    fn diff(
+        &self,
+        left: &Bound<'_, PyAny>,
+        right: &Bound<'_, PyAny>,
+        limit: usize,
+    ) -> PyResult<Vec<Difference>> {
+        let left = walk(&self.config, &self.plans, left, true)?.trace.expect("asked for");
+        let right = walk(&self.config, &self.plans, right, true)?.trace.expect("asked for");
+        Ok(differences(&left, &right, limit))
+    }
+
+    fn __repr__(&self) -> String {
+        let mode = if self.config.mode == Mode::Strict { "strict" } else { "lenient" };
+        let arrays = match self.config.arrays {
+            Arrays::Content => "content",
+            Arrays::Spec => "spec",
+            Arrays::Identity => "identity",
+        };
+        format!("<Fingerprinter mode={mode:?} arrays={arrays:?} cycles={}>", self.config.cycles)
+    }
+}
+
+fn default(mode: Mode) -> Fingerprinter {
+    let config = Config {
+        mode,
+        arrays: Arrays::Content,
+        cycles: true,
+        skip_fields: Vec::new(),
+        overrides: Vec::new(),
+        namespaces: vec![NAMESPACE.to_owned()],
+        overrides_builtins: false,
+    };
+    Fingerprinter { config, plans: Plans::default() }
+}
+
+/// The fingerprint of a value, by the default rules.
+#[pyfunction]
+#[pyo3(signature = (value, /, *, mode="strict"))]
+pub(crate) fn fingerprint(value: &Bound<'_, PyAny>, mode: &str) -> PyResult<PyFingerprint> {
+    static STRICT: LazyLock<Fingerprinter> = LazyLock::new(|| default(Mode::Strict));
+    static LENIENT: LazyLock<Fingerprinter> = LazyLock::new(|| default(Mode::Lenient));
+    match mode {
+        "strict" => STRICT.__call__(value),
+        "lenient" => LENIENT.__call__(value),
+        _ => Config::parse(mode, None, Vec::new(), "content", true, Vec::new()).map(|_| unreachable!("refused")),
+    }
+}

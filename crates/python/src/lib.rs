@@ -1,0 +1,36 @@
+//! `keyprint._native`: the native half of the Python package.
+//!
+//! The Python half (`python/keyprint`) holds the documented names; this one holds the work: the
+//! walk over Python values ([`walk`]), and the classes that cross the border.
+
+mod config;
+mod describe;
+mod explain;
+mod failure;
+mod fingerprint;
+mod fingerprinter;
+mod fold;
+mod trace;
+mod walk;
+
+use pyo3::prelude::*;
+
+/// The native half of `keyprint`.
+// The walk relies on the interpreter lock; a free-threaded interpreter takes it for this module.
+#[pymodule(gil_used = true)]
+mod _native {
+    #[pymodule_export]
+    use crate::describe::Description;
+    #[pymodule_export]
+    use crate::explain::{Difference, Explanation};
+    #[pymodule_export]
+    use crate::fingerprint::{_durable_fingerprint, _fleeting_fingerprint, PyFingerprint};
+    #[pymodule_export]
+    use crate::fingerprinter::{Fingerprinter, Inspection, fingerprint};
+    #[pymodule_export]
+    use crate::fold::{aggregate, fold};
+
+    /// The version of the canonical encoding.
+    #[pymodule_export]
+    const ENCODING_VERSION: u32 = keyprint_fingerprint::ENCODING_VERSION;
+}

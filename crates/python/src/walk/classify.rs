@@ -1,0 +1,551 @@
+//! Making a [`Plan`]: looking at a type once, in Python's terms, to decide how its instances are read.
+//!
+//! The order of the questions is the order of precedence: the caller's rules, the class's own rule,
+//! then what the type is.
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+
+use super::builtin::Builtin;
+use super::layout;
+use super::plan::{Class, Field, Layout, Place, Plan, Rule};
+use crate::config::{Config, Mode};
+use crate::describe::{Description, Form};
+use crate::failure::{Failure, Walked};
+use crate::fingerprint::PyFingerprint;
+
+/// Makes the plan for the type of `object`.
+pub(crate) fn plan<'py>(config: &Config, object: &Bound<'py, PyAny>) -> Walked<Plan> {
+    let class = object.get_type();
+    let mut skip = config.skip_fields.clone();
+    let rule = match user_rule(config, &class)? {
+        Some(rule) => match static_form(&rule) {
+            // Constant rules about fields are settled here, so that the walk runs no Python code for them.
+            Some(Form::Fields { skip: more }) => {
+                skip.extend(more.iter().cloned());
+                fields_rule(config, &class, &skip)?
+                    .map_or_else(|| Ok::<_, Failure>(Rule::Object(layout_of("object", &class, &["state"])?)), Ok)?
+            }
+            Some(Form::Namespace) => Rule::Namespace(layout_of("namespace", &class, &["state"])?),
+            _ => Rule::Described(rule.unbind()),
+        },
+        None => own_rule(config, object, &class, &skip)?,
+    };
+    finish(object, &class, rule, &skip)
+}
+
+/// Makes the plan that reads the type's own structure, past any rule of the user.
+pub(crate) fn structural_plan<'py>(
+    config: &Config,
+    object: &Bound<'py, PyAny>,
+    skip: &[String],
+    namespace: bool,
+) -> Walked<Plan> {
+    let class = object.get_type();
+    let mut names = config.skip_fields.clone();
+    names.extend(skip.iter().cloned());
+    let rule = if namespace {
+        Rule::Namespace(layout_of("namespace", &class, &["state"])?)
+    } else {
+        own_rule(config, object, &class, &names)?
+    };
+    finish(object, &class, rule, &names)
+}
+
+fn finish<'py>(
+    object: &Bound<'py, PyAny>,
+    class: &Bound<'py, PyType>,
+    rule: Rule,
+    skip: &[String],
+) -> Walked<Plan> {
+    let py = object.py();
+    let mut plan = Plan::new(class, rule)?;
+    let stateful = match &plan.rule {
+        Rule::Subclass { .. }
+        | Rule::OrderedDict(_)
+        | Rule::DefaultDict(_)
+        | Rule::Object(_)
+        | Rule::Namespace(_)
+        | Rule::Reduce(_)
+        | Rule::Buffer(_)
+        | Rule::Ndarray(_) => true,
+        Rule::Fields { extras, .. } => *extras,
+        _ => false,
+    };
+    if stateful {
+        plan.slots = slots(class)?;
+        plan.hidden = cached_properties(class)?;
+        plan.hidden.extend(skip.iter().map(|name| PyString::intern(py, name).unbind()));
+    }
+    plan.locate_inline(object);
+    Ok(plan)
+}
+
+fn layout_of(kind: &'static str, class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<Layout> {
+    Ok(Layout::new(kind, &Class::of(class)?, names.iter().map(|name| (*name).to_owned()).collect()))
+}
+
+/// The rule that the caller gave for a class, or the class for itself.
+fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<Bound<'py, PyAny>>> {
+    let py = class.py();
+    if !config.overrides.is_empty() {
+        for base in class.mro() {
+            if let Some(found) = config.overrides.iter().find(|given| given.class.bind(py).is(&base)) {
+                return Ok(Some(found.rule.bind(py).clone()));
+            }
+        }
+        if let Some(rule) = virtual_rule(config, class)? {
+            return Ok(Some(rule));
+        }
+    }
+    match class.getattr_opt(intern!(py, "__fingerprint__"))? {
+        Some(rule) if !rule.is_none() => Ok(Some(rule)),
+        _ => Ok(None),
+    }
+}
+
+/// The rule of an abstract class that this one is registered with.
+fn virtual_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<Bound<'py, PyAny>>> {
+    let py = class.py();
+    let mut best: Option<(&Bound<'py, PyType>, &Py<PyAny>)> = None;
+    for given in &config.overrides {
+        let abstract_class = given.class.bind(py);
+        if !class.is_subclass(abstract_class)? {
+            continue;
+        }
+        match best {
+            Some((other, _)) if other.is_subclass(abstract_class)? => {}
+            Some((other, _)) if !abstract_class.is_subclass(other)? => {
+                return Err(Failure::refuse(
+                    "ambiguous-rule",
+                    format!(
+                        "`{}` matches the rules for both `{}` and `{}`",
+                        class.name()?,
+                        other.name()?,
+                        abstract_class.name()?
+                    ),
+                )
+                .hint(format!("give a rule for `{}` itself", class.name()?)));
+            }
+            _ => best = Some((abstract_class, &given.rule)),
+        }
+    }
+    Ok(best.map(|(_, rule)| rule.bind(py).clone()))
+}
+
+fn static_form<'a>(rule: &'a Bound<'_, PyAny>) -> Option<&'a Form> {
+    rule.cast::<Description>().ok().map(|description| &description.get().form)
+}
+
+/// What a type is by itself.
+fn own_rule<'py>(
+    config: &Config,
+    object: &Bound<'py, PyAny>,
+    class: &Bound<'py, PyType>,
+    skip: &[String],
+) -> Walked<Rule> {
+    let py = object.py();
+    if let Some(rule) = exact_rule(object, class)? {
+        return Ok(rule);
+    }
+    if let Some(meta) = loaded(py, "enum", "EnumMeta")
+        && class.is_instance(&meta)?
+    {
+        return Ok(Rule::Enum(layout_of("enum", class, &["name", "value"])?));
+    }
+    if object.cast::<PyType>().is_ok() {
+        return Ok(Rule::Type);
+    }
+    if let Some(rule) = numpy_rule(object, class)? {
+        return Ok(rule);
+    }
+    if is_foreign_array(class)? {
+        return Ok(Rule::ForeignArray(layout_of("array", class, &["array"])?));
+    }
+    if is_subclass_of(class, "types", "SimpleNamespace")? {
+        return Ok(Rule::Namespace(layout_of("namespace", class, &["state"])?));
+    }
+    if is_subclass_of(class, "collections", "OrderedDict")? {
+        return Ok(Rule::OrderedDict(layout_of("ordered dict", class, &["items", "state"])?));
+    }
+    if is_subclass_of(class, "collections", "defaultdict")? {
+        return Ok(Rule::DefaultDict(layout_of("default dict", class, &["factory", "items", "state"])?));
+    }
+    if let Some(base) = builtin_base(class) {
+        return subclass_rule(config, class, base, skip);
+    }
+    if let Some(rule) = fields_rule(config, class, skip)? {
+        return Ok(rule);
+    }
+    // SAFETY: a live type; the table of buffer functions, where there is one, lives as long.
+    let has_buffer = unsafe {
+        (*class.as_type_ptr()).tp_as_buffer.as_ref().is_some_and(|table| table.bf_getbuffer.is_some())
+    };
+    if has_buffer {
+        return Ok(Rule::Buffer(layout_of("buffer", class, &["content", "state"])?));
+    }
+    if config.mode == Mode::Lenient
+        && let Some(rule) = lenient_rule(class)?
+    {
+        return Ok(rule);
+    }
+    if is_plain(object, class)? {
+        return Ok(Rule::Object(layout_of("object", class, &["state"])?));
+    }
+    Ok(Rule::Reduce(layout_of("reduce", class, &["function", "arguments", "state", "items", "pairs", "setter"])?))
+}
+
+/// Types that are compared by identity.
+fn exact_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
+    let py = object.py();
+    let pointer = class.as_type_ptr();
+    if let Some(kind) = Builtin::ALL.into_iter().find(|kind| kind.type_object() == pointer) {
+        return Ok(Some(Rule::Builtin(kind)));
+    }
+    let rule = if object.is_none() {
+        Rule::None
+    } else if pointer == &raw mut ffi::PyBool_Type {
+        Rule::Bool
+    } else if object.is(py.Ellipsis()) {
+        Rule::Constant("Ellipsis")
+    } else if object.is(py.NotImplemented()) {
+        Rule::Constant("NotImplemented")
+    } else if pointer == &raw mut ffi::PyFunction_Type {
+        Rule::Function
+    } else if pointer == &raw mut ffi::PyCFunction_Type {
+        Rule::BuiltinFunction
+    } else if class.is_subclass_of::<pyo3::types::PyModule>()? {
+        Rule::Module
+    } else if pointer == &raw mut ffi::PyDictProxy_Type {
+        Rule::MappingProxy(layout_of("mapping proxy", class, &["items"])?)
+    } else if class.is_subclass_of::<PyFingerprint>()? {
+        Rule::Fingerprint
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(rule))
+}
+
+/// Things that only have a structure to go by; strict mode leaves them to be refused.
+fn lenient_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
+    let pointer = class.as_type_ptr();
+    Ok(if pointer == &raw mut ffi::PyCode_Type {
+        Some(Rule::Code(layout_of("code", class, super::structure::CODE)?))
+    } else if pointer == &raw mut ffi::PyCell_Type {
+        Some(Rule::Cell(layout_of("cell", class, &["content"])?))
+    } else if pointer == &raw mut ffi::PyProperty_Type {
+        Some(Rule::Property(layout_of("property", class, super::structure::PROPERTY)?))
+    } else if pointer == &raw mut ffi::PyStaticMethod_Type || pointer == &raw mut ffi::PyClassMethod_Type {
+        Some(Rule::WrappedFunction(layout_of("wrapped function", class, &["function"])?))
+    } else {
+        None
+    })
+}
+
+fn builtin_base(class: &Bound<'_, PyType>) -> Option<Builtin> {
+    // SAFETY: live types.
+    Builtin::ALL
+        .into_iter()
+        .find(|kind| unsafe { ffi::PyType_IsSubtype(class.as_type_ptr(), kind.type_object()) != 0 })
+}
+
+fn subclass_rule(
+    config: &Config,
+    class: &Bound<'_, PyType>,
+    base: Builtin,
+    skip: &[String],
+) -> Walked<Rule> {
+    if base == Builtin::Tuple
+        && let Some(names) = named_tuple_fields(class)?
+    {
+        let fields = names
+            .into_iter()
+            .enumerate()
+            .filter(|(_, name)| !skip.contains(name))
+            .map(|(at, name)| Field {
+                name: PyString::intern(class.py(), &name).unbind(),
+                place: Place::Item(at),
+                inline: None,
+            })
+            .collect();
+        let extras = !class.dict_contains("_fields")?;
+        return Ok(record_of_fields(class, fields, extras)?);
+    }
+    let fields = declared_fields(config, class, skip)?.map(|declared| declared.fields);
+    let layout = layout_of("subclass", class, &["content", "state"])?;
+    Ok(Rule::Subclass { base, layout, fields })
+}
+
+fn named_tuple_fields(class: &Bound<'_, PyType>) -> PyResult<Option<Vec<String>>> {
+    let py = class.py();
+    let Some(names) = class.getattr_opt(intern!(py, "_fields"))? else { return Ok(None) };
+    if class.getattr_opt(intern!(py, "_make"))?.is_none() || names.cast::<PyTuple>().is_err() {
+        return Ok(None);
+    }
+    Ok(names.extract().ok())
+}
+
+/// The declared fields of a class that has such, and whether attributes beyond them count.
+struct Declared {
+    fields: Vec<Field>,
+    extras: bool,
+}
+
+fn fields_rule(config: &Config, class: &Bound<'_, PyType>, skip: &[String]) -> Walked<Option<Rule>> {
+    match declared_fields(config, class, skip)? {
+        Some(Declared { fields, extras }) => Ok(Some(record_of_fields(class, fields, extras)?)),
+        None => Ok(None),
+    }
+}
+
+fn record_of_fields(class: &Bound<'_, PyType>, fields: Vec<Field>, extras: bool) -> PyResult<Rule> {
+    let py = class.py();
+    let mut names: Vec<String> =
+        fields.iter().map(|field| field.name.bind(py).to_string_lossy().into_owned()).collect();
+    if extras {
+        names.push("*".to_owned());
+    }
+    let layout = Layout::new("fields", &Class::of(class)?, names);
+    Ok(Rule::Fields { layout, fields, extras })
+}
+
+fn declared_fields(config: &Config, class: &Bound<'_, PyType>, skip: &[String]) -> Walked<Option<Declared>> {
+    let py = class.py();
+    let counts = |name: &str, metadata: Option<Bound<'_, PyAny>>| -> PyResult<bool> {
+        Ok(!skip.iter().any(|skipped| skipped == name) && !opted_out(config, metadata)?)
+    };
+    let mut names = Vec::new();
+    let extras;
+    if let Some(table) = class.getattr_opt(intern!(py, "__dataclass_fields__"))? {
+        for field in py.import("dataclasses")?.getattr("fields")?.call1((class,))?.try_iter()? {
+            let field = field?;
+            let name: String = field.getattr(intern!(py, "name"))?.extract()?;
+            if counts(&name, field.getattr_opt(intern!(py, "metadata"))?)? {
+                names.push(name);
+            }
+        }
+        // What `__post_init__` makes of an init-only variable is not a field, but it is state.
+        let mut init_only = false;
+        for field in table.call_method0("values")?.try_iter()? {
+            init_only |= field?.getattr("_field_type")?.getattr("name")?.eq("_FIELD_INITVAR")?;
+        }
+        extras = init_only || !class.dict_contains("__dataclass_fields__")?;
+    } else if let Some(attributes) = class.getattr_opt(intern!(py, "__attrs_attrs__"))? {
+        for attribute in attributes.try_iter()? {
+            let attribute = attribute?;
+            let name: String = attribute.getattr(intern!(py, "name"))?.extract()?;
+            if counts(&name, attribute.getattr_opt(intern!(py, "metadata"))?)? {
+                names.push(name);
+            }
+        }
+        extras = !class.dict_contains("__attrs_attrs__")?;
+    } else if let Some(fields) = class.getattr_opt(intern!(py, "__pydantic_fields__"))? {
+        for (name, field) in fields.cast::<PyDict>().map_err(PyErr::from)? {
+            let name: String = name.extract()?;
+            if counts(&name, Some(pydantic_metadata(&field)?))? {
+                names.push(name);
+            }
+        }
+        for name in ["__pydantic_extra__", "__pydantic_private__"] {
+            if counts(name, None)? && class.hasattr(name)? {
+                names.push(name.to_owned());
+            }
+        }
+        extras = false;
+    } else {
+        return Ok(None);
+    }
+    let fields = names.into_iter().map(|name| field(class, &name)).collect::<PyResult<_>>()?;
+    Ok(Some(Declared { fields, extras }))
+}
+
+/// All metadata of a pydantic field as one mapping: `Annotated[...]` extras and `json_schema_extra`.
+fn pydantic_metadata<'py>(field: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = field.py();
+    let merged = PyDict::new(py);
+    let mut sources: Vec<Bound<'py, PyAny>> = Vec::new();
+    if let Some(extras) = field.getattr_opt(intern!(py, "metadata"))? {
+        sources.extend(extras.try_iter()?.collect::<PyResult<Vec<_>>>()?);
+    }
+    sources.extend(field.getattr_opt(intern!(py, "json_schema_extra"))?);
+    for source in sources {
+        if let Ok(source) = source.cast::<PyDict>() {
+            merged.update(source.as_mapping())?;
+        }
+    }
+    Ok(merged.into_any())
+}
+
+/// Whether metadata says `{namespace: {"fingerprint": False}}`.
+fn opted_out(config: &Config, metadata: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
+    let Some(metadata) = metadata.filter(|metadata| !metadata.is_none()) else { return Ok(false) };
+    for namespace in &config.namespaces {
+        let Ok(options) = metadata.get_item(namespace) else { continue };
+        if let Ok(answer) = options.get_item("fingerprint")
+            && !answer.is_truthy()?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where a field of a class is found.
+fn field(class: &Bound<'_, PyType>, name: &str) -> PyResult<Field> {
+    let py = class.py();
+    let interned = PyString::intern(py, name);
+    let descriptor = class_attribute(class, name)?;
+    let place = match &descriptor {
+        Some(descriptor) => match layout::slot_offset(descriptor, class.as_type_ptr()) {
+            Some(offset) => Place::Slot(offset),
+            // A data descriptor on the class comes before the instance's own attributes.
+            None if descriptor.get_type().hasattr(intern!(py, "__set__"))? => Place::Computed,
+            None => Place::Attribute,
+        },
+        None => Place::Attribute,
+    };
+    let place = match place {
+        Place::Attribute | Place::Slot(_) if !has_plain_lookup(class)? => Place::Computed,
+        place => place,
+    };
+    Ok(Field { name: interned.unbind(), place, inline: None })
+}
+
+fn has_plain_lookup(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let py = class.py();
+    let lookup = intern!(py, "__getattribute__");
+    let object = py.get_type::<PyAny>();
+    Ok(class.getattr(lookup)?.is(&object.getattr(lookup)?))
+}
+
+/// What the class hierarchy holds under a name, without asking descriptors or the metaclass.
+fn class_attribute<'py>(class: &Bound<'py, PyType>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    for base in class.mro() {
+        let namespace = base.getattr(intern!(class.py(), "__dict__"))?;
+        if let Ok(found) = namespace.get_item(name) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The slots of a class and its bases.
+fn slots(class: &Bound<'_, PyType>) -> PyResult<Vec<(Py<PyString>, isize)>> {
+    let mut slots: Vec<(Py<PyString>, isize)> = Vec::new();
+    for base in class.mro() {
+        // Built-in types describe internals this way; their state is read by other means.
+        // SAFETY: a live type.
+        let flags = unsafe { ffi::PyType_GetFlags(base.as_ptr().cast()) };
+        if flags & ffi::Py_TPFLAGS_HEAPTYPE == 0 {
+            continue;
+        }
+        let namespace = base.getattr(intern!(class.py(), "__dict__"))?;
+        for pair in namespace.call_method0(intern!(class.py(), "items"))?.try_iter()? {
+            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            if let (Ok(name), Some(offset)) =
+                (name.cast_into::<PyString>(), layout::slot_offset(&value, class.as_type_ptr()))
+                && !slots.iter().any(|(_, known)| *known == offset)
+            {
+                slots.push((name.unbind(), offset));
+            }
+        }
+    }
+    Ok(slots)
+}
+
+/// The names under which `functools.cached_property` keeps what it computed.
+fn cached_properties(class: &Bound<'_, PyType>) -> PyResult<Vec<Py<PyString>>> {
+    let py = class.py();
+    let mut names = Vec::new();
+    let Some(cached_property) = loaded(py, "functools", "cached_property") else { return Ok(names) };
+    for base in class.mro() {
+        let namespace = base.getattr(intern!(py, "__dict__"))?;
+        for value in namespace.call_method0(intern!(py, "values"))?.try_iter()? {
+            let value = value?;
+            if value.is_instance(&cached_property)?
+                && let Ok(name) = value.getattr(intern!(py, "attrname"))?.cast_into::<PyString>()
+            {
+                names.push(name.unbind());
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Whether attributes and slots are all there is to an instance: nothing customises how it is reduced.
+fn is_plain(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let py = class.py();
+    let root = py.get_type::<PyAny>();
+    for name in ["__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__"] {
+        let inherited = root.getattr_opt(name)?;
+        let own = class.getattr_opt(name)?;
+        let same = match (&own, &inherited) {
+            (Some(own), Some(inherited)) => own.is(inherited),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    // A type with native state refuses to be reduced by default; whether it does depends on the type alone.
+    Ok(object.call_method1(intern!(py, "__reduce_ex__"), (super::reduce::PROTOCOL,)).is_ok())
+}
+
+fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
+    let py = object.py();
+    let Some(ndarray) = loaded(py, "numpy", "ndarray") else { return Ok(None) };
+    if class.is_subclass(&ndarray)? {
+        let plain = class.is(&ndarray) || is_subclass_of(class, "numpy", "memmap")?;
+        let reduce = intern!(py, "__reduce__");
+        if !plain && !class.getattr(reduce)?.is(&ndarray.getattr(reduce)?) {
+            return Ok(None);
+        }
+        let kind = if plain { "array" } else { "subclass" };
+        return Ok(Some(Rule::Ndarray(layout_of(kind, class, &["content", "state"])?)));
+    }
+    if is_subclass_of(class, "numpy", "generic")? {
+        return Ok(Some(Rule::NumpyScalar));
+    }
+    if is_subclass_of(class, "numpy", "dtype")? {
+        let class = loaded(py, "numpy", "dtype").expect("just found");
+        return Ok(Some(Rule::NumpyDtype(layout_of("dtype", class.cast()?, &["dtype"])?)));
+    }
+    Ok(None)
+}
+
+fn is_foreign_array(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    for name in ["__dlpack_device__", "__cuda_array_interface__"] {
+        if class.hasattr(name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// An attribute of a module that the program has loaded already; nothing is imported.
+pub(crate) fn loaded<'py>(py: Python<'py>, module: &str, name: &str) -> Option<Bound<'py, PyAny>> {
+    let modules = py.import(intern!(py, "sys")).ok()?.getattr(intern!(py, "modules")).ok()?;
+    modules.get_item(module).ok()?.getattr(name).ok()
+}
+
+fn is_subclass_of(class: &Bound<'_, PyType>, module: &str, name: &str) -> PyResult<bool> {
+    match loaded(class.py(), module, name) {
+        // A real subclass, not one that an abstract class merely accepts.
+        Some(base) => Ok(class.mro().iter().any(|found| found.is(&base))),
+        None => Ok(false),
+    }
+}
+
+trait OwnNamespace {
+    fn dict_contains(&self, name: &str) -> PyResult<bool>;
+}
+
+impl OwnNamespace for Bound<'_, PyType> {
+    /// Whether the class itself, not a base, defines a name.
+    fn dict_contains(&self, name: &str) -> PyResult<bool> {
+        self.getattr(intern!(self.py(), "__dict__"))?.contains(name)
+    }
+}

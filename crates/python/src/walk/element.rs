@@ -1,0 +1,240 @@
+//! [`Element`]: what one element of an array is, and which of its bytes count.
+
+use keyprint_fingerprint::tag::{self, Referent};
+use keyprint_fingerprint::Stream;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::plan::Class;
+use crate::failure::{Failure, Walked};
+
+/// Structured types nest no deeper than this.
+const MOST_NESTING: usize = 32;
+
+/// The type of an element, independent of byte order and padding.
+pub(crate) enum Descriptor {
+    /// A kind and a size, as NumPy writes them without byte order: `f8`, `i4`, `U3`, `M8[ns]`.
+    Plain(String),
+    /// A type that another package defined.
+    Named(String, Class),
+    Struct(Vec<(String, Descriptor)>),
+    Sub(Box<Descriptor>, Vec<usize>),
+}
+
+impl Descriptor {
+    /// Writes the type as one item.
+    pub(crate) fn write(&self, stream: &mut Stream) {
+        match self {
+            Self::Plain(code) => stream.str(code),
+            Self::Named(code, class) => {
+                let mark = stream.open(tag::TUPLE, 2);
+                stream.str(code);
+                stream.reference(Referent::Class, &class.module, &class.qualname);
+                stream.close(mark);
+            }
+            Self::Struct(fields) => {
+                let mark = stream.open(tag::LIST, fields.len());
+                for (name, descriptor) in fields {
+                    let field = stream.open(tag::TUPLE, 2);
+                    stream.str(name);
+                    descriptor.write(stream);
+                    stream.close(field);
+                }
+                stream.close(mark);
+            }
+            Self::Sub(descriptor, shape) => {
+                let mark = stream.open(tag::TUPLE, 1 + shape.len());
+                descriptor.write(stream);
+                for length in shape {
+                    stream.uint(*length as u64);
+                }
+                stream.close(mark);
+            }
+        }
+    }
+}
+
+/// Some bytes of an element.
+struct Piece {
+    offset: usize,
+    /// Bytes that belong together.
+    unit: usize,
+    /// How far one unit is from the next.
+    step: usize,
+    count: usize,
+    /// Whether each unit is stored in the other byte order.
+    swap: bool,
+}
+
+pub(crate) struct Element {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) size: usize,
+    pieces: Vec<Piece>,
+}
+
+impl Element {
+    fn plain(code: String, size: usize, unit: usize, swap: bool) -> Self {
+        let count = if unit == 0 { 0 } else { size / unit };
+        let pieces = vec![Piece { offset: 0, unit, step: unit, count, swap: swap && unit > 1 }];
+        Self { descriptor: Descriptor::Plain(code), size, pieces }
+    }
+
+    /// The element that a NumPy dtype describes; `None` if its elements are Python objects.
+    pub(crate) fn of_dtype(dtype: &Bound<'_, PyAny>, depth: usize) -> Walked<Option<Self>> {
+        let py = dtype.py();
+        if depth > MOST_NESTING {
+            return Err(Failure::refuse("array-format", "the array's type is nested too deeply"));
+        }
+        let size: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
+        let sub = dtype.getattr(intern!(py, "subdtype"))?;
+        if !sub.is_none() {
+            let (base, shape): (Bound<'_, PyAny>, Vec<usize>) = sub.extract()?;
+            let Some(base) = Self::of_dtype(&base, depth + 1)? else { return Err(mixed_objects()) };
+            let count: usize = shape.iter().product();
+            let pieces = (0..count).flat_map(|at| base.pieces_at(at * base.size)).collect();
+            let descriptor = Descriptor::Sub(Box::new(base.descriptor), shape);
+            return Ok(Some(Self { descriptor, size, pieces }));
+        }
+        let names = dtype.getattr(intern!(py, "names"))?;
+        if !names.is_none() {
+            let table = dtype.getattr(intern!(py, "fields"))?;
+            let (mut fields, mut pieces) = (Vec::new(), Vec::new());
+            for name in names.extract::<Vec<String>>()? {
+                let entry = table.get_item(&name)?;
+                let offset: usize = entry.get_item(1)?.extract()?;
+                let Some(field) = Self::of_dtype(&entry.get_item(0)?, depth + 1)? else { return Err(mixed_objects()) };
+                pieces.extend(field.pieces_at(offset));
+                fields.push((name, field.descriptor));
+            }
+            return Ok(Some(Self { descriptor: Descriptor::Struct(fields), size, pieces }));
+        }
+        let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
+        let order: char = dtype.getattr(intern!(py, "byteorder"))?.extract()?;
+        let swap = order == if cfg!(target_endian = "little") { '>' } else { '<' }
+            || cfg!(target_endian = "big") && order == '=';
+        let mut element = match kind {
+            'b' | 'i' | 'u' => Self::plain(format!("{kind}{size}"), size, size, swap),
+            'f' if size > 8 => Self::extended("f", size, 1)?,
+            'c' if size > 16 => Self::extended("c", size, 2)?,
+            'f' => Self::plain(format!("f{size}"), size, size, swap),
+            'c' => Self::plain(format!("c{size}"), size, size / 2, swap),
+            'S' | 'V' => Self::plain(format!("{kind}{size}"), size, size, false),
+            'U' => Self::plain(format!("U{}", size / 4), size, 4, swap),
+            'M' | 'm' => {
+                let code: String = dtype.getattr(intern!(py, "str"))?.extract()?;
+                Self::plain(code[1..].to_owned(), size, 8, swap)
+            }
+            'O' | 'T' => return Ok(None),
+            _ => {
+                return Err(Failure::refuse("array-format", format!("an array of kind `{kind}` has no known elements"))
+                    .hint("register a rule for its class, or convert it to a standard dtype"));
+            }
+        };
+        let class = dtype.getattr(intern!(py, "type"))?;
+        let class = Class::of(class.cast().map_err(PyErr::from)?)?;
+        if class.module != "numpy"
+            && let Descriptor::Plain(code) = element.descriptor
+        {
+            element.descriptor = Descriptor::Named(code, class);
+        }
+        Ok(Some(element))
+    }
+
+    /// A float wider than 64 bits: x86 pads its ten bytes with whatever was there.
+    fn extended(kind: &str, size: usize, parts: usize) -> Walked<Self> {
+        let step = size / parts;
+        let unit = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { 10 } else { step };
+        let pieces = vec![Piece { offset: 0, unit, step, count: parts, swap: false }];
+        Ok(Self { descriptor: Descriptor::Plain(format!("{kind}{size}")), size, pieces })
+    }
+
+    /// The element that a buffer's format describes.
+    pub(crate) fn of_format(format: &str, size: usize) -> Walked<Self> {
+        let (order, code) = match format.as_bytes() {
+            [order @ (b'@' | b'=' | b'<' | b'>' | b'!'), code @ ..] => (*order, code),
+            code => (b'@', code),
+        };
+        let big = matches!(order, b'>' | b'!');
+        let little = order == b'<';
+        let swap = if cfg!(target_endian = "little") { big } else { !little && size > 1 };
+        let kind = match code {
+            b"?" => 'b',
+            b"b" | b"h" | b"i" | b"l" | b"q" | b"n" => 'i',
+            b"B" | b"H" | b"I" | b"L" | b"Q" | b"N" => 'u',
+            b"e" | b"f" | b"d" => 'f',
+            b"Zf" | b"Zd" => return Ok(Self::plain(format!("c{size}"), size, size / 2, swap)),
+            b"c" => return Ok(Self::plain("S1".to_owned(), size, size, false)),
+            b"u" | b"w" => return Ok(Self::plain("U1".to_owned(), size, size, swap)),
+            _ => {
+                return Err(Failure::refuse(
+                    "array-format",
+                    format!("a buffer of format `{format}` may hold padding or pointers"),
+                )
+                .hint("convert it to a NumPy array, or register a rule for its class"));
+            }
+        };
+        Ok(Self::plain(format!("{kind}{size}"), size, size, swap))
+    }
+
+    /// The element that a DLPack tensor describes.
+    pub(crate) fn of_dlpack(code: u8, bits: u8, lanes: u16) -> Walked<Self> {
+        let size = usize::from(bits) / 8;
+        let kind = match code {
+            0 => "i",
+            1 => "u",
+            2 => "f",
+            4 => "bf",
+            5 => "c",
+            6 => "b",
+            _ => "",
+        };
+        if kind.is_empty() || lanes != 1 || !bits.is_multiple_of(8) {
+            return Err(Failure::refuse(
+                "array-format",
+                format!("a tensor of DLPack type ({code}, {bits}, {lanes}) has no known elements"),
+            ));
+        }
+        let swap = cfg!(target_endian = "big");
+        let unit = if kind == "c" { size / 2 } else { size };
+        Ok(Self::plain(format!("{kind}{size}"), size, unit, swap))
+    }
+
+    fn pieces_at(&self, shift: usize) -> Vec<Piece> {
+        self.pieces.iter().map(|piece| Piece { offset: piece.offset + shift, ..*piece }).collect()
+    }
+
+    /// Whether the bytes count as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        match self.pieces.as_slice() {
+            [piece] => !piece.swap && piece.offset == 0 && piece.step == piece.unit && piece.unit * piece.count == self.size,
+            _ => false,
+        }
+    }
+
+    /// How many bytes an element contributes.
+    pub(crate) fn packed_size(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.unit * piece.count).sum()
+    }
+
+    /// Appends the bytes that count, little-endian.
+    ///
+    /// # Safety
+    ///
+    /// `place` points to an element: `self.size` readable bytes.
+    pub(crate) unsafe fn pack(&self, place: *const u8, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            for at in 0..piece.count {
+                // SAFETY: pieces lie within the element.
+                let unit = unsafe {
+                    std::slice::from_raw_parts(place.add(piece.offset + at * piece.step), piece.unit)
+                };
+                if piece.swap { out.extend(unit.iter().rev()) } else { out.extend_from_slice(unit) }
+            }
+        }
+    }
+}
+
+fn mixed_objects() -> Failure {
+    Failure::refuse("array-format", "a structured array with Python objects in it is not read")
+        .hint("split it into plain arrays and a list of objects, or register a rule for its class")
+}

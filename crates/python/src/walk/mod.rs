@@ -1,0 +1,680 @@
+//! The walk over a Python value: an explicit stack, no recursion.
+//!
+//! [`Walk`] turns a value into canonical items (`docs/encoding.md`). It is one loop over a stack of
+//! [`Frame`]s: take the next child of the top frame; write it if it is a leaf; otherwise look it up
+//! in the memo, and open a frame for it if it is new.
+//!
+//! | module | what it knows |
+//! | --- | --- |
+//! | [`builtin`] | reading builtin values without running Python code |
+//! | [`layout`] | where instances keep their attributes |
+//! | [`classify`], [`plan`] | how the instances of a type are read, found out once |
+//! | [`open`] | starting an object: from plan to frame |
+//! | [`reference`], [`structure`] | names, and what stands in where there is none |
+//! | [`reduce`] | objects that only `__reduce_ex__` describes |
+//! | [`array`], [`element`] | arrays |
+//! | [`identity`] | objects that count as themselves |
+//!
+//! # Invariants
+//!
+//! - Any Python code may run while a child is read (reductions, rules, properties, signal handlers).
+//!   No borrowed pointer lives across that: frames own what they read, and containers are checked
+//!   for change at every step.
+//! - An object is remembered if anything but its container may refer to it, which its reference
+//!   count tells. Objects that Python code hands out may refer to anything, so from the first such
+//!   one on, every open object is findable.
+
+pub(crate) mod array;
+pub(crate) mod builtin;
+mod classify;
+mod element;
+mod frame;
+mod identity;
+mod layout;
+mod open;
+pub(crate) mod plan;
+mod reduce;
+mod reference;
+mod structure;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use keyprint_fingerprint::memo::{Memo, Seen, Ties};
+use keyprint_fingerprint::tag;
+use keyprint_fingerprint::{Fingerprint, Mark, Stream};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use rustc_hash::FxHashMap;
+
+pub(crate) use self::frame::short_repr;
+use self::frame::{Frame, Item, Source, Standing};
+use self::plan::{Place, Plan, Plans, Rule};
+use crate::config::Config;
+use crate::failure::{Failure, Walked};
+use crate::trace::Trace;
+
+/// Steps between two looks at pending signals.
+const STEPS_PER_CHECK: u32 = 8192;
+
+/// A value whose cycles make the walk repeat itself more often than this is refused.
+const MOST_REPEATS: usize = 1_000_000;
+
+/// A type as this walk has found it.
+pub(crate) struct Known<'py> {
+    pub(crate) plan: Arc<Plan>,
+    /// Keeps the type, and so its address, from being used again.
+    pub(crate) class: Bound<'py, PyType>,
+    /// Whether the class can be found under its name.
+    pub(crate) importable: bool,
+    /// Whether the program has registered a reducer for it since the plan was made.
+    pub(crate) reducer: bool,
+}
+
+/// A remembered item: where its bytes are.
+#[derive(Clone, Copy)]
+struct Span {
+    start: usize,
+    end: usize,
+}
+
+/// What a walk found.
+pub(crate) struct Outcome {
+    pub(crate) digest: Fingerprint,
+    pub(crate) durable: bool,
+    /// Composite objects that were read.
+    pub(crate) opened: usize,
+    /// Composite objects that were met again and not read again.
+    pub(crate) reused: usize,
+    pub(crate) trace: Option<Trace>,
+}
+
+pub(crate) struct Walk<'py, 'c> {
+    py: Python<'py>,
+    config: &'c Config,
+    plans: &'c Plans,
+    stream: Stream,
+    /// Where the children of open unordered items begin.
+    entries: Vec<Mark>,
+    frames: Vec<Frame<'py>>,
+    memo: Memo<usize, Span>,
+    /// The bytes of remembered items.
+    remembered: Vec<u8>,
+    /// Remembered objects, kept so that their addresses are not used again.
+    kept: Vec<Bound<'py, PyAny>>,
+    known: FxHashMap<usize, Rc<Known<'py>>>,
+    last: Option<(usize, Rc<Known<'py>>)>,
+    /// Depths of open objects that are not tracked, once Python code may refer to them.
+    shadow: Option<FxHashMap<usize, usize>>,
+    scratch: Vec<u8>,
+    durable: bool,
+    opened: usize,
+    reused: usize,
+    endless: usize,
+    steps: u32,
+    trace: Option<Trace>,
+    /// Whether exact builtin leaves can be written without a plan.
+    direct: bool,
+}
+
+/// Walks a value.
+pub(crate) fn walk<'py>(
+    config: &Config,
+    plans: &Plans,
+    value: &Bound<'py, PyAny>,
+    trace: bool,
+) -> PyResult<Outcome> {
+    let mut walk = Walk {
+        py: value.py(),
+        config,
+        plans,
+        stream: Stream::new(),
+        entries: Vec::new(),
+        frames: Vec::new(),
+        memo: Memo::new(),
+        remembered: Vec::new(),
+        kept: Vec::new(),
+        known: FxHashMap::default(),
+        last: None,
+        shadow: None,
+        scratch: Vec::new(),
+        durable: true,
+        opened: 0,
+        reused: 0,
+        endless: 0,
+        steps: STEPS_PER_CHECK,
+        trace: trace.then(Trace::default),
+        direct: !config.overrides_builtins && !trace,
+    };
+    match walk.run(value) {
+        Ok(()) => Ok(Outcome {
+            digest: walk.stream.finish(),
+            durable: walk.durable,
+            opened: walk.opened,
+            reused: walk.reused,
+            trace: walk.trace,
+        }),
+        Err(failure) => {
+            let path = walk.path();
+            Err(failure.into_exception(value.py(), &path))
+        }
+    }
+}
+
+impl<'py> Walk<'py, '_> {
+    fn run(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
+        self.visit(value.as_borrowed(), 0)?;
+        while !self.frames.is_empty() {
+            if self.steps == 0 {
+                self.py.check_signals()?;
+                self.steps = STEPS_PER_CHECK;
+            }
+            self.steps -= 1;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Where the walk is inside the value.
+    fn path(&self) -> String {
+        const MOST: usize = 24;
+        let labels: Vec<String> = if self.frames.len() <= 2 * MOST {
+            self.frames.iter().map(Frame::child_label).collect()
+        } else {
+            let (head, tail) = (&self.frames[..MOST], &self.frames[self.frames.len() - MOST..]);
+            let between = format!("…({} levels)…", self.frames.len() - 2 * MOST);
+            let head = head.iter().map(Frame::child_label);
+            head.chain([between]).chain(tail.iter().map(Frame::child_label)).collect()
+        };
+        format!("${}", labels.concat())
+    }
+
+    /// Takes children of the top frame until one of them opens a frame, or none is left.
+    #[inline]
+    fn advance(&mut self) -> Walked<()> {
+        match self.top().source {
+            Source::List => self.advance_list(),
+            Source::Tuple => self.advance_tuple(),
+            Source::Dict { .. } => self.advance_dict(),
+            Source::Fields(_) => self.advance_fields(),
+            Source::Values(_) => self.advance_values(),
+            Source::Pairs { .. } => self.advance_pairs(),
+            Source::Items(_) => self.advance_items(),
+        }
+    }
+
+    fn top(&mut self) -> &mut Frame<'py> {
+        self.frames.last_mut().expect("the walk is not over")
+    }
+
+    fn advance_list(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        loop {
+            let direct = self.direct;
+            let frame = self.top();
+            if builtin::list_len(&frame.owner) != frame.len {
+                return Err(changed("list"));
+            }
+            if frame.at == frame.len {
+                return self.close();
+            }
+            let child = builtin::list_item(&frame.owner, frame.at);
+            frame.at += 1;
+            if direct && self.write_direct(child)? {
+                if self.tick() {
+                    continue;
+                }
+                return Ok(());
+            }
+            self.visit(child, 0)?;
+            if self.frames.len() != depth {
+                return Ok(());
+            }
+        }
+    }
+
+    fn advance_tuple(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        loop {
+            let frame = self.top();
+            if frame.at == frame.len {
+                return self.close();
+            }
+            let child = builtin::tuple_item(&frame.owner, frame.at);
+            frame.at += 1;
+            self.visit(child, 0)?;
+            if self.frames.len() != depth || !self.tick() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn advance_dict(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        loop {
+            let mark = self.stream.mark();
+            let direct = self.direct;
+            let frame = self.frames.last_mut().expect("the walk is not over");
+            let Source::Dict { position, key, pending } = &mut frame.source else { unreachable!() };
+            if let Some(value) = pending.take() {
+                // The key was composite and is closed now.
+                self.visit(value.as_borrowed(), 1)?;
+                if self.frames.len() != depth {
+                    return Ok(());
+                }
+                continue;
+            }
+            if key.is_some() {
+                *key = None;
+            }
+            if builtin::dict_len(&frame.owner) != frame.len {
+                return Err(changed("dict"));
+            }
+            let Some((name, value)) = builtin::dict_next(&frame.owner, position) else {
+                if frame.at != frame.len {
+                    return Err(changed("dict"));
+                }
+                return self.close();
+            };
+            frame.at += 1;
+            self.entries.push(mark);
+            if direct && self.write_direct(name)? {
+                if self.write_direct(value)? {
+                    if self.tick() {
+                        continue;
+                    }
+                    return Ok(());
+                }
+                let value = value.to_owned();
+                let name = name.to_owned();
+                self.set_dict(Some(name), None);
+                self.visit(value.as_borrowed(), 1)?;
+            } else {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                self.set_dict(Some(name.clone()), Some(value));
+                self.visit_key(&name)?;
+            }
+            if self.frames.len() != depth {
+                return Ok(());
+            }
+        }
+    }
+
+    fn set_dict(&mut self, name: Option<Bound<'py, PyAny>>, value: Option<Bound<'py, PyAny>>) {
+        if let Source::Dict { key, pending, .. } = &mut self.top().source {
+            *key = name;
+            *pending = value;
+        }
+    }
+
+    fn advance_fields(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        let known = match &self.top().source {
+            Source::Fields(known) => Rc::clone(known),
+            _ => unreachable!("the caller looked"),
+        };
+        let Rule::Fields { fields, extras, .. } = &known.plan.rule else {
+            unreachable!("only types with fields are read by fields")
+        };
+        loop {
+            let frame = self.top();
+            let at = frame.at;
+            if at == frame.len {
+                return self.close();
+            }
+            frame.at += 1;
+            let Some(field) = fields.get(at) else {
+                debug_assert!(*extras);
+                let owner = frame.owner.clone();
+                let pairs = known.plan.state(&owner, fields)?;
+                self.open_pairs(&owner, tag::DICT, pairs, true);
+                return Ok(());
+            };
+            let found = match &field.place {
+                Place::Slot(offset) => layout::slot(&frame.owner, *offset),
+                Place::Item(at) if *at < builtin::tuple_len(&frame.owner) => {
+                    Some(builtin::tuple_item(&frame.owner, *at))
+                }
+                Place::Item(_) => None,
+                Place::Attribute => open::attribute(&frame.owner, &known.plan, field)?,
+                Place::Computed => None,
+            };
+            match found {
+                Some(value) => self.visit(value, 0)?,
+                None if matches!(field.place, Place::Slot(_) | Place::Item(_)) => self.absent(),
+                None => self.visit_computed(field)?,
+            }
+            if self.frames.len() != depth {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A field that only `getattr` finds: a class default, a property, a descriptor.
+    fn visit_computed(&mut self, field: &plan::Field) -> Walked<()> {
+        let owner = self.top().owner.clone();
+        match reduce::optional(&owner, field.name.bind(self.py))? {
+            None => {
+                self.absent();
+                Ok(())
+            }
+            Some(value) => {
+                self.watch_open();
+                self.visit(value.as_borrowed(), 1)
+            }
+        }
+    }
+
+    fn absent(&mut self) {
+        self.stream.absent();
+        self.trace_leaf("absent");
+    }
+
+    fn advance_values(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        loop {
+            let mark = self.stream.mark();
+            let frame = self.top();
+            if frame.at == frame.len {
+                return self.close();
+            }
+            let Source::Values(values) = &frame.source else { unreachable!() };
+            let value = values[frame.at].clone();
+            frame.at += 1;
+            if frame.entries.is_some() {
+                self.entries.push(mark);
+            }
+            // Held twice: among the values, and here.
+            self.visit(value.as_borrowed(), 2)?;
+            if self.frames.len() != depth || !self.tick() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn advance_pairs(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        loop {
+            let mark = self.stream.mark();
+            let frame = self.top();
+            if frame.at == frame.len {
+                return self.close();
+            }
+            let Source::Pairs { pairs, .. } = &frame.source else { unreachable!() };
+            let (name, value) = &pairs[frame.at / 2];
+            let is_key = frame.at.is_multiple_of(2);
+            let child = if is_key { name.clone() } else { value.clone() };
+            frame.at += 1;
+            if is_key {
+                if frame.entries.is_some() {
+                    self.entries.push(mark);
+                }
+                self.visit_key(&child)?;
+            } else {
+                self.visit(child.as_borrowed(), 2)?;
+            }
+            if self.frames.len() != depth {
+                return Ok(());
+            }
+        }
+    }
+
+    fn advance_items(&mut self) -> Walked<()> {
+        let depth = self.frames.len();
+        loop {
+            let frame = self.top();
+            if frame.at == frame.len {
+                return self.close();
+            }
+            let owner = frame.owner.clone();
+            let Source::Items(items) = &mut frame.source else { unreachable!() };
+            let item = std::mem::replace(&mut items.items[frame.at], Item::Absent);
+            frame.at += 1;
+            match item {
+                Item::None => self.stream.none(),
+                Item::Absent => self.absent(),
+                Item::Bytes(bytes) => self.stream.blob_bytes(&bytes),
+                Item::Value(value) => self.visit(value.as_borrowed(), 1)?,
+                Item::Content(object, kind) => {
+                    self.open_builtin(&object, kind, Standing { tracked: false, fresh: false }, true)?;
+                }
+                Item::Sequence(tag, values) => self.open_values(&owner, tag, values),
+                Item::Pairs { tag, pairs, attributes } => self.open_pairs(&owner, tag, pairs, attributes),
+            }
+            if self.frames.len() != depth {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Counts a step inside a long run of leaves; false when it is time to look at signals.
+    #[inline]
+    fn tick(&mut self) -> bool {
+        self.steps = self.steps.saturating_sub(1);
+        self.steps != 0
+    }
+
+    /// Writes a value of the commonest exact types; false if it is anything else.
+    #[inline]
+    fn write_direct(&mut self, value: Borrowed<'_, 'py, PyAny>) -> Walked<bool> {
+        // SAFETY: a live object has a type.
+        let class = unsafe { ffi::Py_TYPE(value.as_ptr()) };
+        if class == &raw mut ffi::PyUnicode_Type {
+            builtin::write_str(&mut self.stream, &mut self.scratch, value);
+        } else if class == &raw mut ffi::PyLong_Type {
+            builtin::write_int(&mut self.stream, value)?;
+        } else if class == &raw mut ffi::PyFloat_Type {
+            builtin::write_float(&mut self.stream, value);
+        } else if value.is_none() {
+            self.stream.none();
+        } else if class == &raw mut ffi::PyBool_Type {
+            // SAFETY: the address of a static object.
+            self.stream.bool(value.as_ptr() == unsafe { ffi::Py_True() });
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Takes a key of a mapping: like a value, but an explanation shows it in its value's label.
+    fn visit_key(&mut self, key: &Bound<'py, PyAny>) -> Walked<()> {
+        let (mark, depth) = (self.stream.mark(), self.frames.len());
+        self.visit(key.as_borrowed(), 2)?;
+        if let Some(trace) = &mut self.trace
+            && self.frames.len() == depth
+        {
+            trace.key_is_leaf(self.stream.digest_from(mark));
+        }
+        Ok(())
+    }
+
+    /// Takes a value: writes it, or opens a frame for it. `held` references to it are the walk's own.
+    #[inline]
+    fn visit(&mut self, value: Borrowed<'_, 'py, PyAny>, held: isize) -> Walked<()> {
+        if self.direct && self.write_direct(value)? {
+            return Ok(());
+        }
+        let others = builtin::references(value) - held;
+        let value = value.to_owned();
+        if self.trace.is_none() {
+            return self.visit_object(value, others);
+        }
+        let (mark, depth) = (self.stream.mark(), self.frames.len());
+        let label = self.frames.last().map_or_else(String::new, Frame::child_label);
+        let text = short_repr(&value);
+        let address = value.as_ptr() as usize;
+        let seen = self.reused;
+        self.visit_object(value, others)?;
+        let digest = (self.frames.len() == depth).then(|| self.stream.digest_from(mark));
+        if let Some(trace) = &mut self.trace {
+            match digest {
+                Some(digest) => trace.leaf(label, text, digest, (self.reused != seen).then_some(address)),
+                None => trace.open(label, text, address),
+            }
+        }
+        Ok(())
+    }
+
+    fn trace_leaf(&mut self, text: &str) {
+        if self.trace.is_some() {
+            let label = self.frames.last().map_or_else(String::new, Frame::child_label);
+            if let Some(trace) = &mut self.trace {
+                trace.leaf(label, text.to_owned(), keyprint_fingerprint::digest(text.as_bytes()), None);
+            }
+        }
+    }
+
+    fn visit_object(&mut self, value: Bound<'py, PyAny>, others: isize) -> Walked<()> {
+        let known = self.known(&value)?;
+        if self.write_leaf(&value, &known)? {
+            return Ok(());
+        }
+        let depth = self.frames.len();
+        let tracked = others > 1 || depth == 0;
+        let address = value.as_ptr() as usize;
+        let seen = if tracked { self.memo.arrive(address, depth) } else { Seen::New };
+        let seen = match (seen, &self.shadow) {
+            (Seen::New, Some(shadow)) => shadow.get(&address).map_or(Seen::New, |depth| Seen::Open(*depth)),
+            (seen, _) => seen,
+        };
+        let parent_fresh = self.frames.last().is_some_and(|frame| frame.place.fresh);
+        match seen {
+            Seen::Done(span, ties) => {
+                self.stream.replay(&self.remembered[span.start..span.end]);
+                self.reused += 1;
+                if let Some(parent) = self.frames.last_mut() {
+                    parent.ties.merge(ties);
+                }
+                Ok(())
+            }
+            Seen::Open(at) => self.back(&value, at),
+            Seen::New => {
+                self.opened += 1;
+                let fresh = others == 0 || parent_fresh && others == 1;
+                self.open(value, &known, Standing { tracked, fresh })
+            }
+        }
+    }
+
+    /// Writes a reference to an object that encloses this place.
+    fn back(&mut self, value: &Bound<'py, PyAny>, at: usize) -> Walked<()> {
+        if !self.config.cycles {
+            return Err(Failure::refuse("cycle", format!("{} contains itself", short_repr(value)))
+                .hint("allow cycles with cycles=True, or skip the field that closes the cycle"));
+        }
+        let depth = self.frames.len();
+        self.stream.back(depth - at);
+        self.top().ties.merge(Ties::to(at));
+        Ok(())
+    }
+
+    /// Makes every open object findable: what Python code hands out may be any of them.
+    fn watch_open(&mut self) {
+        if self.shadow.is_none() {
+            let open = self.frames.iter().enumerate().filter(|(_, frame)| !frame.part && !frame.place.tracked);
+            self.shadow = Some(open.map(|(depth, frame)| (frame.owner.as_ptr() as usize, depth)).collect());
+        }
+    }
+
+    /// Opens a frame.
+    fn push(&mut self, frame: Frame<'py>) -> Walked<()> {
+        let depth = self.frames.len();
+        if !frame.part {
+            let address = frame.owner.as_ptr() as usize;
+            if frame.place.tracked {
+                self.memo.open(address, depth);
+                if self.memo.repeats() > MOST_REPEATS {
+                    return Err(Failure::refuse(
+                        "entangled",
+                        format!("{} is part of so many cycles that each way through them would count apart", short_repr(&frame.owner)),
+                    )
+                    .hint("give the class a rule that describes its links by name or index, or skip the fields that hold them"));
+                }
+            } else if let Some(shadow) = &mut self.shadow {
+                shadow.insert(address, depth);
+            }
+        }
+        if frame.part && let Some(trace) = &mut self.trace {
+            trace.open_part();
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    /// Closes the top frame.
+    fn close(&mut self) -> Walked<()> {
+        let frame = self.frames.pop().expect("the walk is not over");
+        match frame.entries {
+            None => self.stream.close(frame.mark),
+            Some(first) => {
+                self.stream.close_unordered(frame.mark, &self.entries[first..]);
+                self.entries.truncate(first);
+            }
+        }
+        let depth = self.frames.len();
+        self.endless -= usize::from(frame.endless);
+        let ties = if frame.part || !frame.place.tracked {
+            if let Some(shadow) = &mut self.shadow
+                && !frame.part
+            {
+                shadow.remove(&(frame.owner.as_ptr() as usize));
+            }
+            frame.ties.closed_at(depth)
+        } else {
+            let start = self.remembered.len();
+            self.remembered.extend_from_slice(&self.stream.bytes()[frame.mark..]);
+            let span = Span { start, end: self.remembered.len() };
+            self.kept.push(frame.owner);
+            self.memo.close(frame.ties, span)
+        };
+        if let Some(parent) = self.frames.last_mut() {
+            parent.ties.merge(ties);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.close((!frame.part).then(|| self.stream.digest_from(frame.mark)));
+        }
+        Ok(())
+    }
+
+    /// The plan of a value's type, and what this walk knows about the type.
+    #[inline]
+    fn known(&mut self, value: &Bound<'py, PyAny>) -> Walked<Rc<Known<'py>>> {
+        let address = value.get_type_ptr() as usize;
+        match &self.last {
+            Some((last, known)) if *last == address => return Ok(Rc::clone(known)),
+            _ => {}
+        }
+        let known = match self.known.get(&address) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let known = Rc::new(self.learn(value)?);
+                self.known.insert(address, Rc::clone(&known));
+                known
+            }
+        };
+        self.last = Some((address, Rc::clone(&known)));
+        Ok(known)
+    }
+
+    #[cold]
+    fn learn(&mut self, value: &Bound<'py, PyAny>) -> Walked<Known<'py>> {
+        let class = value.get_type();
+        let plan = match self.plans.get(&class) {
+            Some(plan) => plan,
+            None => {
+                let plan = Arc::new(classify::plan(self.config, value)?);
+                self.plans.put(&class, &plan);
+                plan
+            }
+        };
+        let importable = reference::resolves(class.as_any(), &plan.class.module, &plan.class.qualname)?;
+        let reducer = matches!(plan.rule, Rule::Object(_)) && reduce::registered(value)?.is_some();
+        Ok(Known { plan, class, importable, reducer })
+    }
+}
+
+fn changed(what: &str) -> Failure {
+    Failure::refuse("changed", format!("the {what} changed while it was read"))
+        .hint("do not modify a value from a rule, a reduction or another thread while it is fingerprinted")
+}

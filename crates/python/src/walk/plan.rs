@@ -1,0 +1,290 @@
+//! [`Plan`]: how to read the instances of one type.
+//!
+//! A plan is made once per type and fingerprinter (see [`classify`](super::classify)) and holds for
+//! as long as the type does not change, which CPython's type version tag tells. Plans hold no
+//! reference to the type, so that classes can still be collected.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+
+use keyprint_fingerprint::Fingerprint;
+use keyprint_fingerprint::stream::shape;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyType};
+use rustc_hash::FxHashMap;
+
+use super::builtin::Builtin;
+use super::layout::{self, Attributes};
+use crate::failure::Walked;
+
+/// The name that a class goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) module: String,
+    pub(crate) qualname: String,
+}
+
+impl Class {
+    pub(crate) fn of(class: &Bound<'_, PyType>) -> PyResult<Self> {
+        let py = class.py();
+        let module = class.getattr(intern!(py, "__module__"))?;
+        Ok(Self {
+            // Some builtin types have a descriptor there.
+            module: module.extract().unwrap_or_default(),
+            qualname: class.qualname()?.to_string_lossy().into_owned(),
+        })
+    }
+}
+
+/// What the values of a record mean.
+pub(crate) struct Layout {
+    pub(crate) kind: &'static str,
+    pub(crate) names: Vec<String>,
+    pub(crate) digest: Fingerprint,
+}
+
+impl Layout {
+    pub(crate) fn new(kind: &'static str, class: &Class, names: Vec<String>) -> Self {
+        let digest = {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            shape(kind, &class.module, &class.qualname, &names)
+        };
+        Self { kind, names, digest }
+    }
+}
+
+/// Where a field's value is.
+pub(crate) enum Place {
+    /// In a slot.
+    Slot(isize),
+    /// Among the instance's attributes.
+    Attribute,
+    /// At a position of the tuple that the instance is.
+    Item(usize),
+    /// Wherever Python code finds it.
+    Computed,
+}
+
+pub(crate) struct Field {
+    pub(crate) name: Py<PyString>,
+    pub(crate) place: Place,
+    /// The position among the inline values of the class, if it has one.
+    pub(crate) inline: Option<usize>,
+}
+
+/// How an instance is read. What each contributes is described in `docs/encoding.md`.
+pub(crate) enum Rule {
+    None,
+    Bool,
+    Builtin(Builtin),
+    /// A module attribute that stands for itself: `Ellipsis`, `NotImplemented`.
+    Constant(&'static str),
+    Fingerprint,
+    Type,
+    Function,
+    BuiltinFunction,
+    Module,
+    Enum(Layout),
+    /// Declared fields; `extras` if attributes beyond them count too.
+    Fields { layout: Layout, fields: Vec<Field>, extras: bool },
+    /// A builtin with a class of its own, and the state that goes with it.
+    Subclass { base: Builtin, layout: Layout, fields: Option<Vec<Field>> },
+    OrderedDict(Layout),
+    DefaultDict(Layout),
+    MappingProxy(Layout),
+    /// An object whose attributes are all there is to it.
+    Object(Layout),
+    Namespace(Layout),
+    Ndarray(Layout),
+    NumpyScalar,
+    NumpyDtype(Layout),
+    /// An array of another library.
+    ForeignArray(Layout),
+    Buffer(Layout),
+    Code(Layout),
+    Cell(Layout),
+    Property(Layout),
+    /// `staticmethod` and `classmethod`.
+    WrappedFunction(Layout),
+    Reduce(Layout),
+    /// A rule of the user: a description, or a callable that makes one.
+    Described(Py<PyAny>),
+}
+
+pub(crate) struct Plan {
+    pub(crate) class: Class,
+    pub(crate) rule: Rule,
+    /// Slots of the whole hierarchy, for types whose state counts.
+    pub(crate) slots: Vec<(Py<PyString>, isize)>,
+    /// Attributes that do not count: skipped by name, or memoised by `cached_property`.
+    pub(crate) hidden: Vec<Py<PyString>>,
+    /// The class's table of inline attribute names, when the plan was made.
+    pub(crate) inline_table: *const c_void,
+    /// The type's version when the plan was made; 0 if it cannot be told.
+    version: u32,
+    qualname: *const c_void,
+}
+
+// SAFETY: the two pointers are only compared, never followed.
+unsafe impl Send for Plan {}
+// SAFETY: as above.
+unsafe impl Sync for Plan {}
+
+impl Plan {
+    pub(crate) fn new(class: &Bound<'_, PyType>, rule: Rule) -> PyResult<Self> {
+        Ok(Self {
+            class: Class::of(class)?,
+            rule,
+            slots: Vec::new(),
+            hidden: Vec::new(),
+            inline_table: std::ptr::null(),
+            version: type_version(class),
+            qualname: qualname_pointer(class),
+        })
+    }
+
+    /// Looks up where the class keeps its fields, by an instance.
+    pub(crate) fn locate_inline(&mut self, object: &Bound<'_, PyAny>) {
+        let Attributes::Inline(inline) = layout::attributes(object) else { return };
+        let (Rule::Fields { fields, .. } | Rule::Subclass { fields: Some(fields), .. }) = &mut self.rule
+        else {
+            return;
+        };
+        let py = object.py();
+        self.inline_table = inline.table();
+        for at in 0..inline.len() {
+            let Some(name) = inline.name(py, at) else { continue };
+            for field in fields.iter_mut().filter(|field| field.name.bind(py).is(name)) {
+                field.inline = Some(at);
+            }
+        }
+    }
+
+    fn holds_for(&self, class: &Bound<'_, PyType>) -> bool {
+        self.version != 0
+            && self.version == type_version(class)
+            && self.qualname == qualname_pointer(class)
+    }
+
+    /// The attributes and slots of an instance, as name and value, without those that do not count.
+    pub(crate) fn state<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        except: &[Field],
+    ) -> Walked<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let py = object.py();
+        let counts = |name: &Bound<'py, PyAny>| -> bool {
+            let is = |other: &Py<PyString>| {
+                let other = other.bind(py);
+                name.is(other) || name.is_exact_instance_of::<PyString>() && name.eq(other).unwrap_or(false)
+            };
+            !self.hidden.iter().any(is) && !except.iter().any(|field| is(&field.name))
+        };
+        let mut pairs = Vec::new();
+        match layout::attributes(object) {
+            Attributes::Empty => {}
+            Attributes::Inline(inline) => {
+                for at in 0..inline.len() {
+                    if let (Some(name), Some(value)) = (inline.name(py, at), inline.value(py, at)) {
+                        let name = name.to_owned();
+                        if counts(&name) {
+                            pairs.push((name, value.to_owned()));
+                        }
+                    }
+                }
+            }
+            Attributes::Dict(dict) => dict_pairs(&dict.to_owned(), counts, &mut pairs),
+            Attributes::Unknown => {
+                // SAFETY: the generic getter takes any object and returns a new reference or an error.
+                let dict = unsafe {
+                    Bound::from_owned_ptr_or_err(
+                        py,
+                        ffi::PyObject_GenericGetDict(object.as_ptr(), std::ptr::null_mut()),
+                    )?
+                };
+                dict_pairs(&dict, counts, &mut pairs);
+            }
+        }
+        for (name, offset) in &self.slots {
+            let name = name.bind(py).as_any();
+            if let Some(value) = layout::slot(object, *offset)
+                && counts(name)
+            {
+                pairs.push((name.clone(), value.to_owned()));
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+fn dict_pairs<'py>(
+    dict: &Bound<'py, PyAny>,
+    counts: impl Fn(&Bound<'py, PyAny>) -> bool,
+    pairs: &mut Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+) {
+    let mut position = 0;
+    while let Some((name, value)) = super::builtin::dict_next(dict, &mut position) {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        if counts(&name) {
+            pairs.push((name, value));
+        }
+    }
+}
+
+/// CPython's version tag of a type, which every change to it or its bases replaces.
+fn type_version(class: &Bound<'_, PyType>) -> u32 {
+    // SAFETY: a live type.
+    unsafe {
+        let class = class.as_type_ptr();
+        if cfg!(not(Py_3_14)) && ffi::PyType_GetFlags(class) & ffi::Py_TPFLAGS_VALID_VERSION_TAG == 0 {
+            return 0;
+        }
+        (*class).tp_version_tag
+    }
+}
+
+/// The name object of a heap type: assigning `__qualname__` does not change the version tag.
+fn qualname_pointer(class: &Bound<'_, PyType>) -> *const c_void {
+    // SAFETY: a live type; the flag says that it is a heap type.
+    unsafe {
+        let class = class.as_type_ptr();
+        if ffi::PyType_GetFlags(class) & ffi::Py_TPFLAGS_HEAPTYPE == 0 {
+            return std::ptr::null();
+        }
+        (*class.cast::<ffi::PyHeapTypeObject>()).ht_qualname.cast()
+    }
+}
+
+/// The plans of one fingerprinter.
+#[derive(Default)]
+pub(crate) struct Plans {
+    by_type: Mutex<FxHashMap<usize, Arc<Plan>>>,
+}
+
+/// Types come and go (classes made in functions, in tests); beyond this many plans start afresh.
+const MOST_PLANS: usize = 4096;
+
+impl Plans {
+    /// The plan of a type if it is known and still holds.
+    pub(crate) fn get(&self, class: &Bound<'_, PyType>) -> Option<Arc<Plan>> {
+        let plans = self.by_type.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        plans.get(&(class.as_ptr() as usize)).filter(|plan| plan.holds_for(class)).cloned()
+    }
+
+    /// Remembers a plan.
+    pub(crate) fn put(&self, class: &Bound<'_, PyType>, plan: &Arc<Plan>) {
+        if plan.version == 0 {
+            return;
+        }
+        let dropped;
+        {
+            let mut plans = self.by_type.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            dropped = if plans.len() >= MOST_PLANS { std::mem::take(&mut *plans) } else { FxHashMap::default() };
+            plans.insert(class.as_ptr() as usize, Arc::clone(plan));
+        }
+        // Dropping plans drops references to Python objects, so it happens after the lock is free.
+        drop(dropped);
+    }
+}
