@@ -15,10 +15,14 @@ A constant description runs no Python code during a walk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 from ._native import Description
 
 __all__ = [
     "Description",
+    "Rule",
     "as_namespace",
     "by_fields",
     "by_identity",
@@ -28,6 +32,9 @@ __all__ = [
     "ordered_items",
     "unordered",
 ]
+
+#: What ``overrides=`` takes for a class. ``NotImplemented`` leaves an object to the default.
+Rule: TypeAlias = Description | Callable[[Any], Any]
 
 #: A scalar, text or bytes, under the object's class; ``tag=`` takes the place of the class.
 leaf = Description.leaf

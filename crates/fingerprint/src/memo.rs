@@ -25,21 +25,26 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The back references in a result, as absolute depths of open nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ties {
-    /// The outermost open node referred to; `usize::MAX` if none.
-    low: usize,
+    /// The outermost open node referred to; `u32::MAX` if none.
+    low: u32,
     /// A bound for the innermost open node referred to, apart from the result's own.
-    high: usize,
+    high: u32,
     /// Whether there is any back reference inside, also one that ends inside.
     cyclic: bool,
 }
 
 impl Ties {
     /// No back reference.
-    pub const NONE: Self = Self { low: usize::MAX, high: 0, cyclic: false };
+    pub const NONE: Self = Self { low: u32::MAX, high: 0, cyclic: false };
 
     /// A back reference to the open node at `depth`.
+    ///
+    /// # Panics
+    ///
+    /// When more than four billion nodes are open.
     #[must_use]
     pub fn to(depth: usize) -> Self {
+        let depth = u32::try_from(depth).expect("fewer than four billion open nodes");
         Self { low: depth, high: depth, cyclic: true }
     }
 
@@ -48,8 +53,8 @@ impl Ties {
     pub fn merge(&mut self, child: Self) {
         if child.cyclic {
             self.cyclic = true;
-            if child.low != usize::MAX {
-                self.high = if self.low == usize::MAX { child.high } else { self.high.max(child.high) };
+            if child.low != u32::MAX {
+                self.high = if self.low == u32::MAX { child.high } else { self.high.max(child.high) };
                 self.low = self.low.min(child.low);
             }
         }
@@ -59,17 +64,17 @@ impl Ties {
     #[inline]
     #[must_use]
     pub fn closed_at(self, depth: usize) -> Self {
-        if self.low >= depth {
-            Self { low: usize::MAX, high: 0, cyclic: self.cyclic }
+        if self.low as usize >= depth {
+            Self { low: u32::MAX, high: 0, cyclic: self.cyclic }
         } else {
             // Which node below `depth` is the innermost is not known once the own one is dropped;
             // the parent is the safe answer.
-            Self { high: self.high.min(depth - 1), ..self }
+            Self { high: self.high.min(depth as u32 - 1), ..self }
         }
     }
 
     fn is_free(self) -> bool {
-        self.low == usize::MAX
+        self.low == u32::MAX
     }
 }
 
@@ -193,7 +198,7 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
     fn holds_here(&mut self, id: u32, depth: usize) -> bool {
         let entry = &self.entries[id as usize];
         if !entry.ties.is_free() {
-            let target = self.open.binary_search_by_key(&entry.ties.high, |open| open.depth);
+            let target = self.open.binary_search_by_key(&(entry.ties.high as usize), |open| open.depth);
             let same = |at: usize| self.open[at].opened == entry.high_opened;
             if entry.depth != depth || !target.is_ok_and(same) {
                 return false;
@@ -296,7 +301,7 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
         self.clock += 1;
         let high_opened = self
             .open
-            .binary_search_by_key(&ties.high, |open| open.depth)
+            .binary_search_by_key(&(ties.high as usize), |open| open.depth)
             .map_or(0, |at| self.open[at].opened);
         let id = u32::try_from(self.entries.len()).expect("fewer than four billion cyclic nodes");
         self.entries.push(Entry { key, result, ties, depth, high_opened, closed: self.clock, children });

@@ -77,6 +77,8 @@ fn finish<'py>(
     if stateful {
         plan.slots = slots(class)?;
         plan.hidden = cached_properties(class)?;
+        // SAFETY: a live type. Managed dicts have an offset too.
+        plan.bare = plan.slots.is_empty() && unsafe { (*class.as_type_ptr()).tp_dictoffset == 0 };
         plan.hidden.extend(skip.iter().map(|name| PyString::intern(py, name).unbind()));
     }
     plan.locate_inline(object);
@@ -157,6 +159,9 @@ fn own_rule<'py>(
     }
     if object.cast::<PyType>().is_ok() {
         return Ok(Rule::Type);
+    }
+    if is_subclass_of(class, "unittest.mock", "NonCallableMock")? {
+        return Ok(Rule::Mock);
     }
     if let Some(rule) = numpy_rule(object, class)? {
         return Ok(rule);

@@ -30,6 +30,25 @@ pub(crate) struct Frame<'py> {
     pub(crate) endless: bool,
 }
 
+/// How a frame begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening {
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    pub(crate) mark: Mark,
+    /// Whether the order of the children counts.
+    pub(crate) ordered: bool,
+    pub(crate) place: Standing,
+    pub(crate) part: bool,
+}
+
+impl Opening {
+    /// An object of its own, ordered, from its first child on.
+    pub(crate) fn new(len: usize, mark: Mark, place: Standing) -> Self {
+        Self { at: 0, len, mark, ordered: true, place, part: false }
+    }
+}
+
 /// How an object stands in the graph.
 #[derive(Clone, Copy)]
 pub(crate) struct Standing {

@@ -92,7 +92,7 @@ pub(crate) fn attributes<'a, 'py>(object: &Bound<'py, PyAny>) -> Attributes<'a, 
     let py = object.py();
     let class = object.get_type_ptr();
     // SAFETY: the type of a live object is alive.
-    let (flags, offset) = unsafe { (ffi::PyType_GetFlags(class), (*class).tp_dictoffset) };
+    let (flags, offset) = unsafe { (flags(class), (*class).tp_dictoffset) };
     #[cfg(Py_3_11)]
     if flags & ffi::Py_TPFLAGS_MANAGED_DICT != 0 {
         if !probed(py) {
@@ -117,6 +117,17 @@ pub(crate) fn attributes<'a, 'py>(object: &Bound<'py, PyAny>) -> Attributes<'a, 
             _ => Attributes::Empty,
         }
     }
+}
+
+/// The flags of a type, without a call.
+///
+/// # Safety
+///
+/// `class` is a live type.
+#[inline]
+unsafe fn flags(class: *mut ffi::PyTypeObject) -> std::ffi::c_ulong {
+    // SAFETY: as the caller promises.
+    unsafe { (*class).tp_flags }
 }
 
 unsafe extern "C" {
@@ -155,22 +166,38 @@ unsafe fn managed<'a, 'py>(
             let dict = (*words.sub(3)).cast::<ffi::PyObject>();
             let head = object.byte_offset((*class).tp_basicsize).cast::<[u8; 4]>();
             // capacity, size, embedded, valid
-            if ffi::PyType_GetFlags(class) & INLINE_VALUES != 0 && (*head)[3] != 0 {
+            if flags(class) & INLINE_VALUES != 0 && (*head)[3] != 0 {
                 (head.byte_add(8).cast::<c_void>(), dict)
             } else {
                 (std::ptr::null_mut(), dict)
             }
         };
         if !values.is_null() && !keys.is_null() && (*keys).kind != KIND_GENERAL {
-            Attributes::Inline(InlineValues { keys, values: values.cast() })
-        } else if !values.is_null() {
-            Attributes::Unknown
-        } else if dict.is_null() {
-            Attributes::Empty
-        } else {
-            Attributes::Dict(Borrowed::from_ptr(py, dict))
+            return Attributes::Inline(InlineValues { keys, values: values.cast() });
         }
+        if !values.is_null() {
+            return Attributes::Unknown;
+        }
+        let Some(table) = dict.cast::<SplitDict>().as_ref() else { return Attributes::Empty };
+        // A dict that somebody asked the instance for goes on sharing the class's key table.
+        if !table.values.is_null() && table.keys == keys && (*keys).kind != KIND_GENERAL {
+            let head = if cfg!(Py_3_13) { 8 } else { 0 };
+            return Attributes::Inline(InlineValues { keys, values: table.values.byte_add(head).cast() });
+        }
+        Attributes::Dict(Borrowed::from_ptr(py, dict))
     }
+}
+
+/// CPython's `PyDictObject`, 3.11 to 3.13.
+#[cfg(Py_3_11)]
+#[repr(C)]
+struct SplitDict {
+    base: ffi::PyObject,
+    used: isize,
+    version: u64,
+    keys: *const SharedKeys,
+    /// Null unless the keys are shared.
+    values: *const c_void,
 }
 
 /// Whether this interpreter keeps attributes the way this module reads them.

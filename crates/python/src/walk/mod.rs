@@ -49,8 +49,8 @@ use pyo3::types::PyType;
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::frame::short_repr;
-use self::frame::{Frame, Item, Source, Standing};
-use self::plan::{Place, Plan, Plans, Rule};
+use self::frame::{Frame, Item, Opening, Source, Standing};
+use self::plan::{Plan, Plans, Rule};
 use crate::config::Config;
 use crate::failure::{Failure, Walked};
 use crate::trace::Trace;
@@ -60,6 +60,9 @@ const STEPS_PER_CHECK: u32 = 8192;
 
 /// A value whose cycles make the walk repeat itself more often than this is refused.
 const MOST_REPEATS: usize = 1_000_000;
+
+/// Types that are found again without a look at the table. A power of two.
+const RECENT: usize = 32;
 
 /// A type as this walk has found it.
 pub(crate) struct Known<'py> {
@@ -104,7 +107,8 @@ pub(crate) struct Walk<'py, 'c> {
     /// Remembered objects, kept so that their addresses are not used again.
     kept: Vec<Bound<'py, PyAny>>,
     known: FxHashMap<usize, Rc<Known<'py>>>,
-    last: Option<(usize, Rc<Known<'py>>)>,
+    /// The types met most recently, by a few bits of their addresses.
+    recent: [Option<Rc<Known<'py>>>; RECENT],
     /// Depths of open objects that are not tracked, once Python code may refer to them.
     shadow: Option<FxHashMap<usize, usize>>,
     scratch: Vec<u8>,
@@ -136,7 +140,7 @@ pub(crate) fn walk<'py>(
         remembered: Vec::new(),
         kept: Vec::new(),
         known: FxHashMap::default(),
-        last: None,
+        recent: [const { None }; RECENT],
         shadow: None,
         scratch: Vec::new(),
         durable: true,
@@ -328,21 +332,12 @@ impl<'py> Walk<'py, '_> {
                 debug_assert!(*extras);
                 let owner = frame.owner.clone();
                 let pairs = known.plan.state(&owner, fields)?;
-                self.open_pairs(&owner, tag::DICT, pairs, true);
-                return Ok(());
+                return self.open_pairs(&owner, tag::DICT, pairs, true);
             };
-            let found = match &field.place {
-                Place::Slot(offset) => layout::slot(&frame.owner, *offset),
-                Place::Item(at) if *at < builtin::tuple_len(&frame.owner) => {
-                    Some(builtin::tuple_item(&frame.owner, *at))
-                }
-                Place::Item(_) => None,
-                Place::Attribute => open::attribute(&frame.owner, &known.plan, field)?,
-                Place::Computed => None,
-            };
+            let found = open::field(&frame.owner, &known.plan, field)?;
             match found {
                 Some(value) => self.visit(value, 0)?,
-                None if matches!(field.place, Place::Slot(_) | Place::Item(_)) => self.absent(),
+                None if !field.may_be_computed() => self.absent(),
                 None => self.visit_computed(field)?,
             }
             if self.frames.len() != depth {
@@ -439,8 +434,8 @@ impl<'py> Walk<'py, '_> {
                 Item::Content(object, kind) => {
                     self.open_builtin(&object, kind, Standing { tracked: false, fresh: false }, true)?;
                 }
-                Item::Sequence(tag, values) => self.open_values(&owner, tag, values),
-                Item::Pairs { tag, pairs, attributes } => self.open_pairs(&owner, tag, pairs, attributes),
+                Item::Sequence(tag, values) => self.open_values(&owner, tag, values)?,
+                Item::Pairs { tag, pairs, attributes } => self.open_pairs(&owner, tag, pairs, attributes)?,
             }
             if self.frames.len() != depth {
                 return Ok(());
@@ -530,6 +525,16 @@ impl<'py> Walk<'py, '_> {
         if self.write_leaf(&value, &known)? {
             return Ok(());
         }
+        self.visit_composite(value, &known, others)
+    }
+
+    /// Takes a value with parts, to which there are `others` references besides the walk's own.
+    fn visit_composite(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Rc<Known<'py>>,
+        others: isize,
+    ) -> Walked<()> {
         let depth = self.frames.len();
         let tracked = others > 1 || depth == 0;
         let address = value.as_ptr() as usize;
@@ -552,7 +557,7 @@ impl<'py> Walk<'py, '_> {
             Seen::New => {
                 self.opened += 1;
                 let fresh = others == 0 || parent_fresh && others == 1;
-                self.open(value, &known, Standing { tracked, fresh })
+                self.open(value, known, Standing { tracked, fresh })
             }
         }
     }
@@ -578,28 +583,42 @@ impl<'py> Walk<'py, '_> {
     }
 
     /// Opens a frame.
-    fn push(&mut self, frame: Frame<'py>) -> Walked<()> {
-        let depth = self.frames.len();
-        if !frame.part {
-            let address = frame.owner.as_ptr() as usize;
-            if frame.place.tracked {
-                self.memo.open(address, depth);
-                if self.memo.repeats() > MOST_REPEATS {
-                    return Err(Failure::refuse(
-                        "entangled",
-                        format!("{} is part of so many cycles that each way through them would count apart", short_repr(&frame.owner)),
-                    )
-                    .hint("give the class a rule that describes its links by name or index, or skip the fields that hold them"));
-                }
-            } else if let Some(shadow) = &mut self.shadow {
+    // Inlined, so that the frame is built where it will stand and not copied there.
+    #[inline(always)]
+    fn push(&mut self, source: Source<'py>, owner: Bound<'py, PyAny>, opening: Opening) -> Walked<()> {
+        let Opening { at, len, mark, ordered, place, part } = opening;
+        if part {
+            if let Some(trace) = &mut self.trace {
+                trace.open_part();
+            }
+        } else if place.tracked || self.shadow.is_some() {
+            self.register(&owner, place)?;
+        }
+        let entries = (!ordered).then_some(self.entries.len());
+        let ties = Ties::NONE;
+        self.frames.push(Frame { source, owner, at, len, mark, entries, ties, place, part, endless: false });
+        Ok(())
+    }
+
+    /// Makes an object findable while it is open.
+    fn register(&mut self, owner: &Bound<'py, PyAny>, place: Standing) -> Walked<()> {
+        let (address, depth) = (owner.as_ptr() as usize, self.frames.len());
+        if !place.tracked {
+            if let Some(shadow) = &mut self.shadow {
                 shadow.insert(address, depth);
             }
+            return Ok(());
         }
-        if frame.part && let Some(trace) = &mut self.trace {
-            trace.open_part();
+        self.memo.open(address, depth);
+        if self.memo.repeats() <= MOST_REPEATS {
+            return Ok(());
         }
-        self.frames.push(frame);
-        Ok(())
+        let what = short_repr(owner);
+        Err(Failure::refuse(
+            "entangled",
+            format!("{what} is part of so many cycles that each way through them would count apart"),
+        )
+        .hint("give the class a rule that describes its links by name or index, or skip the fields that hold them"))
     }
 
     /// Closes the top frame.
@@ -622,9 +641,7 @@ impl<'py> Walk<'py, '_> {
             }
             frame.ties.closed_at(depth)
         } else {
-            let start = self.remembered.len();
-            self.remembered.extend_from_slice(&self.stream.bytes()[frame.mark..]);
-            let span = Span { start, end: self.remembered.len() };
+            let span = self.store(frame.mark);
             self.kept.push(frame.owner);
             self.memo.close(frame.ties, span)
         };
@@ -637,13 +654,24 @@ impl<'py> Walk<'py, '_> {
         Ok(())
     }
 
+    /// Keeps the bytes of the item that begins at `mark`.
+    fn store(&mut self, mark: Mark) -> Span {
+        let start = self.remembered.len();
+        self.remembered.extend_from_slice(&self.stream.bytes()[mark..]);
+        Span { start, end: self.remembered.len() }
+    }
+
     /// The plan of a value's type, and what this walk knows about the type.
     #[inline]
     fn known(&mut self, value: &Bound<'py, PyAny>) -> Walked<Rc<Known<'py>>> {
-        let address = value.get_type_ptr() as usize;
-        match &self.last {
-            Some((last, known)) if *last == address => return Ok(Rc::clone(known)),
-            _ => {}
+        let class = value.get_type_ptr();
+        let address = class as usize;
+        // Type objects are more than 256 bytes apart.
+        let place = (address >> 8 ^ address >> 13) % RECENT;
+        if let Some(known) = &self.recent[place]
+            && known.class.as_type_ptr() == class
+        {
+            return Ok(Rc::clone(known));
         }
         let known = match self.known.get(&address) {
             Some(known) => Rc::clone(known),
@@ -653,7 +681,7 @@ impl<'py> Walk<'py, '_> {
                 known
             }
         };
-        self.last = Some((address, Rc::clone(&known)));
+        self.recent[place] = Some(Rc::clone(&known));
         Ok(known)
     }
 

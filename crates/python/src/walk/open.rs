@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use keyprint_fingerprint::Fingerprint;
-use keyprint_fingerprint::memo::Ties;
 use keyprint_fingerprint::stream::shape;
 use keyprint_fingerprint::tag::{self, Referent};
 use pyo3::exceptions::PyException;
@@ -16,9 +15,9 @@ use pyo3::types::{PyBytes, PyTuple, PyType};
 use super::array::Elements;
 use super::builtin::{self, Builtin};
 use super::element::{Descriptor, Element};
-use super::frame::{Frame, Item, Items, Source, Standing};
+use super::frame::{Item, Items, Opening, Source, Standing};
 use super::layout::{self, Attributes};
-use super::plan::{Class, Field, Layout, Plan, Rule};
+use super::plan::{Class, Field, Layout, Place, Plan, Rule};
 use super::reduce::{self, Reduction};
 use super::{Known, Walk, array, classify, identity, reference, short_repr, structure};
 use crate::config::{Arrays, Mode};
@@ -31,7 +30,7 @@ const MOST_ENDLESS: usize = 10_000;
 
 /// Reads a field from the instance's own attributes.
 #[inline]
-pub(crate) fn attribute<'a, 'py>(
+fn attribute<'a, 'py>(
     object: &Bound<'py, PyAny>,
     plan: &Plan,
     field: &Field,
@@ -46,6 +45,30 @@ pub(crate) fn attribute<'a, 'py>(
         },
         Attributes::Dict(dict) => builtin::dict_get(dict, field.name.bind(py).as_any())?,
         Attributes::Empty | Attributes::Unknown => None,
+    })
+}
+
+/// The inline values of an object, if they are laid out as when the plan was made.
+#[inline]
+fn inline_values(object: &Bound<'_, PyAny>, plan: &Plan) -> Option<layout::InlineValues> {
+    match layout::attributes(object) {
+        Attributes::Inline(inline) if inline.table() == plan.inline_table => Some(inline),
+        _ => None,
+    }
+}
+
+/// Reads a field from its place; `None` if it is not there.
+#[inline]
+pub(crate) fn field<'a, 'py>(
+    object: &Bound<'py, PyAny>,
+    plan: &Plan,
+    field: &Field,
+) -> Walked<Option<Borrowed<'a, 'py, PyAny>>> {
+    Ok(match &field.place {
+        Place::Attribute => attribute(object, plan, field)?,
+        Place::Slot(offset) => layout::slot(object, *offset),
+        Place::Item(at) if *at < builtin::tuple_len(object) => Some(builtin::tuple_item(object, *at)),
+        Place::Item(_) | Place::Computed => None,
     })
 }
 
@@ -64,7 +87,7 @@ impl<'py> Walk<'py, '_> {
             Rule::Constant(name) => self.stream.reference(Referent::Object, "builtins", name),
             Rule::Fingerprint => self.write_fingerprint(value)?,
             Rule::Subclass { base, layout, fields: None } if base.is_leaf() && known.importable => {
-                if !known.plan.state(value, &[])?.is_empty() {
+                if !known.plan.bare && !known.plan.state(value, &[])?.is_empty() {
                     return Ok(false);
                 }
                 let mark = self.stream.open_record(&layout.digest);
@@ -160,9 +183,7 @@ impl<'py> Walk<'py, '_> {
             Rule::Builtin(kind) => self.open_builtin(&value, *kind, standing, false),
             Rule::Fields { layout, fields, extras } => {
                 if known.importable {
-                    let mark = self.stream.open_record(&layout.digest);
-                    let len = fields.len() + usize::from(*extras);
-                    return self.push(frame(Source::Fields(Rc::clone(known)), value, len, mark, standing));
+                    return self.open_fields(value, known, layout, fields, *extras, standing);
                 }
                 let items = self.field_items(&value, plan, fields, *extras)?;
                 self.open_record(value, known, layout, items, &[], standing)
@@ -228,6 +249,8 @@ impl<'py> Walk<'py, '_> {
             Rule::NumpyDtype(layout) => self.open_dtype(value, known, layout, standing),
             Rule::ForeignArray(layout) => self.write_foreign(&value, known, layout),
             Rule::Buffer(layout) => self.open_buffer(value, known, layout, standing),
+            Rule::Mock if self.config.mode == Mode::Lenient => self.write_identity(&value),
+            Rule::Mock => Err(reduce::not_reducible(plan)),
             Rule::Described(rule) => self.open_described(value, known, rule.bind(self.py).clone(), standing),
             Rule::None
             | Rule::Bool
@@ -235,6 +258,63 @@ impl<'py> Walk<'py, '_> {
             | Rule::Fingerprint
             | Rule::Module
             | Rule::NumpyScalar => unreachable!("leaves are written before anything is opened"),
+        }
+    }
+
+    /// Opens an object by fields. Leading fields without parts are written at once; an object that
+    /// has no others never becomes a frame.
+    fn open_fields(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Rc<Known<'py>>,
+        layout: &Layout,
+        fields: &[Field],
+        extras: bool,
+        standing: Standing,
+    ) -> Walked<()> {
+        let mark = self.stream.open_record(&layout.digest);
+        let opening = Opening::new(fields.len() + usize::from(extras), mark, standing);
+        if !self.direct {
+            return self.push(Source::Fields(Rc::clone(known)), value, opening);
+        }
+        let mut inline = inline_values(&value, &known.plan);
+        for (at, place) in fields.iter().enumerate() {
+            let child = match (&inline, place.inline, &place.place) {
+                (Some(inline), Some(at), Place::Attribute) => inline.value(self.py, at),
+                _ => field(&value, &known.plan, place)?,
+            };
+            if let Some(child) = child {
+                if self.write_direct(child)? {
+                    continue;
+                }
+                let others = builtin::references(child);
+                // Owned, because what is not known about its type yet is found out in Python, which
+                // may also move the attributes.
+                let child = child.to_owned();
+                let child_known = self.known(&child)?;
+                if self.write_leaf(&child, &child_known)? {
+                    inline = inline_values(&value, &known.plan);
+                    continue;
+                }
+                self.push(Source::Fields(Rc::clone(known)), value, Opening { at: at + 1, ..opening })?;
+                return self.visit_composite(child, &child_known, others);
+            }
+            return self.push(Source::Fields(Rc::clone(known)), value, Opening { at, ..opening });
+        }
+        if extras {
+            return self.push(Source::Fields(Rc::clone(known)), value, Opening { at: fields.len(), ..opening });
+        }
+        self.stream.close(mark);
+        self.remember_leaf(value, mark, standing);
+        Ok(())
+    }
+
+    /// Remembers an object that turned out to have no parts that could lead back to it.
+    fn remember_leaf(&mut self, value: Bound<'py, PyAny>, mark: usize, standing: Standing) {
+        if standing.tracked {
+            let span = self.store(mark);
+            self.memo.leaf(value.as_ptr() as usize, span);
+            self.kept.push(value);
         }
     }
 
@@ -246,37 +326,70 @@ impl<'py> Walk<'py, '_> {
         standing: Standing,
         part: bool,
     ) -> Walked<()> {
-        let (source, tag, len, unordered) = match kind {
-            Builtin::List => (Source::List, tag::LIST, builtin::list_len(value), false),
-            Builtin::Tuple => (Source::Tuple, tag::TUPLE, builtin::tuple_len(value), false),
-            Builtin::Dict => (
-                Source::Dict { position: 0, key: None, pending: None },
-                tag::DICT,
-                builtin::dict_len(value),
-                true,
-            ),
+        match kind {
+            Builtin::List => self.open_sequence(value, Source::List, tag::LIST, standing, part),
+            Builtin::Tuple => self.open_sequence(value, Source::Tuple, tag::TUPLE, standing, part),
+            Builtin::Dict => {
+                let len = builtin::dict_len(value);
+                let mark = self.stream.open(tag::DICT, len);
+                let source = Source::Dict { position: 0, key: None, pending: None };
+                let opening = Opening { ordered: false, part, ..Opening::new(len, mark, standing) };
+                self.push(source, value.clone(), opening)
+            }
             Builtin::Set | Builtin::FrozenSet => {
                 let values = builtin::set_elements(kind, value)?;
-                let len = values.len();
                 let tag = if kind == Builtin::Set { tag::SET } else { tag::FROZENSET };
-                (Source::Values(values), tag, len, true)
+                let mark = self.stream.open(tag, values.len());
+                let opening = Opening { ordered: false, part, ..Opening::new(values.len(), mark, standing) };
+                self.push(Source::Values(values), value.clone(), opening)
             }
-            leaf => return self.write_builtin(value, leaf),
-        };
-        let mark = self.stream.open(tag, len);
-        let mut frame = frame(source, value.clone(), len, mark, standing);
-        frame.entries = unordered.then_some(self.entries.len());
-        frame.part = part;
-        self.push(frame)
+            leaf => self.write_builtin(value, leaf),
+        }
     }
 
-    pub(super) fn open_values(&mut self, owner: &Bound<'py, PyAny>, tag: u8, values: Vec<Bound<'py, PyAny>>) {
-        let len = values.len();
+    /// Opens a list or tuple. Leading items without parts are written at once; one that has no
+    /// others never becomes a frame.
+    fn open_sequence(
+        &mut self,
+        value: &Bound<'py, PyAny>,
+        source: Source<'py>,
+        tag: u8,
+        standing: Standing,
+        part: bool,
+    ) -> Walked<()> {
+        /// Longer ones are left to the loop, which looks at signals.
+        const MOST_AT_ONCE: usize = 1024;
+        let is_list = tag == tag::LIST;
+        let len = if is_list { builtin::list_len(value) } else { builtin::tuple_len(value) };
         let mark = self.stream.open(tag, len);
-        let mut frame = frame(Source::Values(values), owner.clone(), len, mark, self.part_standing());
-        frame.entries = (tag == tag::MULTISET).then_some(self.entries.len());
-        frame.part = true;
-        self.push_part(frame);
+        let mut at = 0;
+        if self.direct {
+            while at < len.min(MOST_AT_ONCE) {
+                let child = if is_list { builtin::list_item(value, at) } else { builtin::tuple_item(value, at) };
+                if !self.write_direct(child)? {
+                    break;
+                }
+                at += 1;
+            }
+            if at == len {
+                self.stream.close(mark);
+                self.remember_leaf(value.clone(), mark, standing);
+                return Ok(());
+            }
+        }
+        self.push(source, value.clone(), Opening { at, part, ..Opening::new(len, mark, standing) })
+    }
+
+    pub(super) fn open_values(
+        &mut self,
+        owner: &Bound<'py, PyAny>,
+        tag: u8,
+        values: Vec<Bound<'py, PyAny>>,
+    ) -> Walked<()> {
+        let mark = self.stream.open(tag, values.len());
+        let opening = Opening::new(values.len(), mark, self.part_standing());
+        let opening = Opening { ordered: tag != tag::MULTISET, part: true, ..opening };
+        self.push(Source::Values(values), owner.clone(), opening)
     }
 
     pub(super) fn open_pairs(
@@ -285,25 +398,16 @@ impl<'py> Walk<'py, '_> {
         tag: u8,
         pairs: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
         attributes: bool,
-    ) {
-        let len = pairs.len();
-        let mark = self.stream.open(tag, len);
-        let source = Source::Pairs { pairs, attributes };
-        let mut frame = frame(source, owner.clone(), 2 * len, mark, self.part_standing());
-        frame.entries = (tag == tag::DICT).then_some(self.entries.len());
-        frame.part = true;
-        self.push_part(frame);
+    ) -> Walked<()> {
+        let mark = self.stream.open(tag, pairs.len());
+        let opening = Opening::new(2 * pairs.len(), mark, self.part_standing());
+        let opening = Opening { ordered: tag != tag::DICT, part: true, ..opening };
+        self.push(Source::Pairs { pairs, attributes }, owner.clone(), opening)
     }
 
     fn part_standing(&self) -> Standing {
         let fresh = self.frames.last().is_some_and(|frame| frame.place.fresh);
         Standing { tracked: false, fresh }
-    }
-
-    fn push_part(&mut self, frame: Frame<'py>) {
-        debug_assert!(frame.part);
-        // Parts are not remembered, so nothing about them can be refused.
-        let _ = self.push(frame);
     }
 
     /// Opens a record of parts under the object's class, by name or, leniently, by structure.
@@ -360,7 +464,7 @@ impl<'py> Walk<'py, '_> {
     ) -> Walked<()> {
         let len = items.len();
         let source = Source::Items(Box::new(Items { items, labels }));
-        self.push(frame(source, value, len, mark, standing))
+        self.push(source, value, Opening::new(len, mark, standing))
     }
 
     fn field_items(
@@ -526,8 +630,8 @@ impl<'py> Walk<'py, '_> {
         for length in &shape {
             self.stream.length(*length);
         }
-        let len = values.len();
-        self.push(frame(Source::Values(values), value, len, mark, standing))
+        let opening = Opening::new(values.len(), mark, standing);
+        self.push(Source::Values(values), value, opening)
     }
 
     /// A NumPy scalar: its element type and its bytes, every NaN one value.
@@ -766,16 +870,6 @@ impl<'py> Walk<'py, '_> {
 
 /// The parts of a reduction.
 const REDUCE: &[&str] = &["function", "arguments", "state", "items", "pairs", "setter"];
-
-fn frame<'py>(
-    source: Source<'py>,
-    owner: Bound<'py, PyAny>,
-    len: usize,
-    mark: usize,
-    place: Standing,
-) -> Frame<'py> {
-    Frame { source, owner, at: 0, len, mark, entries: None, ties: Ties::NONE, place, part: false, endless: false }
-}
 
 /// Labels for the same parts after the class has been put in front of them.
 fn with_class(labels: &'static [&'static str]) -> &'static [&'static str] {

@@ -74,6 +74,13 @@ pub(crate) struct Field {
     pub(crate) inline: Option<usize>,
 }
 
+impl Field {
+    /// Whether `getattr` may find what is not in the field's place: a class default, a property.
+    pub(crate) fn may_be_computed(&self) -> bool {
+        matches!(self.place, Place::Attribute | Place::Computed)
+    }
+}
+
 /// How an instance is read. What each contributes is described in `docs/encoding.md`.
 pub(crate) enum Rule {
     None,
@@ -109,6 +116,8 @@ pub(crate) enum Rule {
     /// `staticmethod` and `classmethod`.
     WrappedFunction(Layout),
     Reduce(Layout),
+    /// A test double: whatever it says about itself is made up.
+    Mock,
     /// A rule of the user: a description, or a callable that makes one.
     Described(Py<PyAny>),
 }
@@ -120,6 +129,8 @@ pub(crate) struct Plan {
     pub(crate) slots: Vec<(Py<PyString>, isize)>,
     /// Attributes that do not count: skipped by name, or memoised by `cached_property`.
     pub(crate) hidden: Vec<Py<PyString>>,
+    /// Whether instances have neither attributes nor slots.
+    pub(crate) bare: bool,
     /// The class's table of inline attribute names, when the plan was made.
     pub(crate) inline_table: *const c_void,
     /// The type's version when the plan was made; 0 if it cannot be told.
@@ -139,6 +150,7 @@ impl Plan {
             rule,
             slots: Vec::new(),
             hidden: Vec::new(),
+            bare: false,
             inline_table: std::ptr::null(),
             version: type_version(class),
             qualname: qualname_pointer(class),

@@ -40,7 +40,7 @@ pub(crate) fn reduce<'py>(object: &Bound<'py, PyAny>, plan: &Plan) -> Walked<Red
         Some(reducer) => reducer.call1((object,)),
         None => object.call_method1(intern!(py, "__reduce_ex__"), (PROTOCOL,)),
     };
-    let reduced = reduced.map_err(|error| not_reducible(object, plan).because(py, error))?;
+    let reduced = reduced.map_err(|error| not_reducible(plan).because(py, error))?;
     if let Ok(name) = reduced.cast::<PyString>() {
         return named(object, name);
     }
@@ -128,9 +128,8 @@ fn without_hidden<'py>(state: Bound<'py, PyAny>, plan: &Plan) -> Walked<Bound<'p
     Ok(state)
 }
 
-fn not_reducible(object: &Bound<'_, PyAny>, plan: &Plan) -> Failure {
+pub(crate) fn not_reducible(plan: &Plan) -> Failure {
     let class = format!("{}.{}", plan.class.module, plan.class.qualname);
-    let _ = object;
     Failure::refuse("not-reducible", format!("a `{class}` does not say what it consists of")).hint(format!(
         "register a rule: overrides={{{}: rule}}, or `__fingerprint__` on the class, or a reducer with `copyreg.pickle`; \
          a field that should not count can opt out with `keyprint.no_fingerprint()`",
