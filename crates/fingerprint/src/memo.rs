@@ -107,9 +107,16 @@ struct Node<R> {
     /// When it was first opened; 0 for never.
     first_opened: u64,
     free: Option<R>,
-    /// Entries with back references, by index.
+    /// The latest entries with back references, by index. Where there are more, older ones are
+    /// forgotten: in a graph that has that many, looking through them would cost more than walking.
     tied: Vec<u32>,
 }
+
+/// How many entries with back references a node keeps.
+const MOST_TIED: usize = 64;
+
+/// Looking for a node inside this many entries counts as walking one node.
+const SEARCHES_PER_REPEAT: usize = 16;
 
 struct Open<K> {
     key: K,
@@ -129,6 +136,7 @@ pub struct Memo<K, R> {
     absent: FxHashSet<(u32, K)>,
     clock: u64,
     repeats: usize,
+    searches: usize,
     forgetful: bool,
 }
 
@@ -150,6 +158,7 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
             absent: FxHashSet::default(),
             clock: 0,
             repeats: 0,
+            searches: 0,
             forgetful: false,
         }
     }
@@ -160,10 +169,10 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
         Self { forgetful: true, ..Self::new() }
     }
 
-    /// How many nodes were opened more than once.
+    /// How much work cycles have caused so far, in nodes that were opened more than once.
     #[must_use]
     pub fn repeats(&self) -> usize {
-        self.repeats
+        self.repeats + self.searches / SEARCHES_PER_REPEAT
     }
 
     /// Arrives at a node at `depth`. After [`Seen::New`] call [`open`](Self::open) if it has children.
@@ -181,7 +190,7 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
 
     #[cold]
     fn arrive_tied(&mut self, key: K, depth: usize) -> Seen<R> {
-        for at in 0..self.nodes[&key].tied.len() {
+        for at in (0..self.nodes[&key].tied.len()).rev() {
             let id = self.nodes[&key].tied[at];
             if self.holds_here(id, depth) {
                 let entry = &self.entries[id as usize];
@@ -226,6 +235,7 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
                 continue;
             }
             visited.push(id);
+            self.searches += 1;
             let entry = &self.entries[id as usize];
             if entry.key == key {
                 // Only a whole search without a find proves absence.
@@ -305,7 +315,11 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
             .map_or(0, |at| self.open[at].opened);
         let id = u32::try_from(self.entries.len()).expect("fewer than four billion cyclic nodes");
         self.entries.push(Entry { key, result, ties, depth, high_opened, closed: self.clock, children });
-        self.nodes.get_mut(&key).expect("an open node is known").tied.push(id);
+        let tied = &mut self.nodes.get_mut(&key).expect("an open node is known").tied;
+        if tied.len() == MOST_TIED {
+            tied.remove(0);
+        }
+        tied.push(id);
         if let Some(parent) = self.open.last_mut() {
             parent.children.push(id);
         }

@@ -160,3 +160,35 @@ fn a_million_levels_do_not_touch_the_stack() {
     graph.push(vec![]);
     assert_eq!(opened(&graph), graph.len());
 }
+
+#[test]
+fn an_entangled_graph_is_given_up_soon() {
+    // Every node points at every node: the ways through it are beyond counting.
+    let graph: Graph = (0..24).map(|_| (0..24).collect()).collect();
+    struct Impatient<'g>(Count<'g>);
+    impl Folder for Impatient<'_> {
+        type Node = usize;
+        type State = ();
+        type Output = ();
+        type Key = usize;
+        type Error = ();
+        fn key(&self, node: &usize) -> Option<usize> {
+            self.0.key(node)
+        }
+        fn open(&mut self, node: &usize) -> Result<((), Vec<usize>), ()> {
+            self.0.open(node)
+        }
+        fn close(&mut self, (): (), _: Vec<()>) -> Result<(), ()> {
+            Ok(())
+        }
+        fn back(&mut self, _: &usize, _: usize) -> Result<(), ()> {
+            Ok(())
+        }
+        fn repeated(&mut self, _: &usize, times: usize) -> Result<(), ()> {
+            if times > 10_000 { Err(()) } else { Ok(()) }
+        }
+    }
+    let mut folder = Impatient(Count(&graph, 0));
+    assert_eq!(fold(&mut folder, 0), Err(()));
+    assert!(folder.0.1 <= 11_000, "{}", folder.0.1);
+}

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use keyprint_fingerprint::tag::{self, Referent};
-use keyprint_fingerprint::{Bytes, ENCODING_VERSION, Encode, Fingerprint, Slot, Stream, Written, fingerprint};
+use keyprint_fingerprint::{
+    Bytes, ENCODING_VERSION, Encode, Fingerprint, Slot, Stream, Written, fingerprint,
+};
 use serde_json::Value as Json;
 
 /// The digest of each version's vectors. A version's vectors never change: what would change them
@@ -41,7 +43,10 @@ fn bits(text: &Json) -> u64 {
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal"))
+        .collect()
 }
 
 /// Sign and little-endian magnitude of `v`, or of `-1 - v`, from decimal digits.
@@ -104,7 +109,9 @@ fn write(stream: &mut Stream, described: &Json) {
         "complex" => stream.complex(f64::from_bits(bits(&body[0])), f64::from_bits(bits(&body[1]))),
         "f32" => stream.scalar("f4", &(bits(body) as u32).to_le_bytes()),
         "str" => stream.wide_str(&text(body)),
-        "repeat" => stream.str(&body[0].as_str().expect("text").repeat(body[1].as_u64().expect("a count") as usize)),
+        "repeat" => {
+            stream.str(&body[0].as_str().expect("text").repeat(body[1].as_u64().expect("a count") as usize))
+        }
         "bytes" => stream.blob_bytes(&unhex(body.as_str().expect("hexadecimal"))),
         "list" => ordered(stream, tag::LIST),
         "tuple" => ordered(stream, tag::TUPLE),
@@ -112,7 +119,8 @@ fn write(stream: &mut Stream, described: &Json) {
         "frozenset" => unordered(stream, tag::FROZENSET, false),
         "dict" => unordered(stream, tag::DICT, true),
         "record" => {
-            let (module, qualname) = body[0].as_str().expect("a class").split_once(':').expect("module:class");
+            let (module, qualname) =
+                body[0].as_str().expect("a class").split_once(':').expect("module:class");
             let fields = body[1].as_array().expect("fields");
             let names: Vec<&str> = fields.iter().map(|field| field[0].as_str().expect("a name")).collect();
             let shape = keyprint_fingerprint::shape("fields", module, qualname, &names);
@@ -127,7 +135,11 @@ fn write(stream: &mut Stream, described: &Json) {
                 Some(3) => Referent::Module,
                 _ => Referent::Object,
             };
-            stream.reference(referent, body[1].as_str().expect("a module"), body[2].as_str().expect("a name"));
+            stream.reference(
+                referent,
+                body[1].as_str().expect("a module"),
+                body[2].as_str().expect("a name"),
+            );
         }
         other => panic!("unknown kind {other}"),
     }
@@ -143,7 +155,8 @@ fn the_stream_writes_the_golden_bytes() {
         write(&mut stream, &vector["value"]);
         let item: String = stream.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(item, vector["item"].as_str().expect("an item"), "item of {}", vector["name"]);
-        let expected: Fingerprint = vector["fingerprint"].as_str().expect("a fingerprint").parse().expect("valid");
+        let expected: Fingerprint =
+            vector["fingerprint"].as_str().expect("a fingerprint").parse().expect("valid");
         assert_eq!(stream.finish(), expected, "fingerprint of {}", vector["name"]);
     }
 }
@@ -184,9 +197,8 @@ impl Encode for Plain {
             Self::Str(value) => value.encode(slot),
             Self::Bytes(value) => slot.bytes(value),
             Self::List(values) => values.encode(slot),
-            Self::Dict(pairs) => {
-                slot.dict(pairs.len(), |entries| pairs.iter().for_each(|(key, value)| entries.pair(key, value)))
-            }
+            Self::Dict(pairs) => slot
+                .dict(pairs.len(), |entries| pairs.iter().for_each(|(key, value)| entries.pair(key, value))),
             Self::Set(values) => {
                 slot.set(values.len(), |entries| values.iter().for_each(|value| entries.element(value)))
             }
@@ -212,7 +224,10 @@ fn plain(described: &Json) -> Option<Plain> {
         "list" => Plain::List(all()?),
         "set" => Plain::Set(all()?),
         "dict" => Plain::Dict(
-            body.as_array()?.iter().map(|pair| Some((plain(&pair[0])?, plain(&pair[1])?))).collect::<Option<_>>()?,
+            body.as_array()?
+                .iter()
+                .map(|pair| Some((plain(&pair[0])?, plain(&pair[1])?)))
+                .collect::<Option<_>>()?,
         ),
         _ => return None,
     })
@@ -238,7 +253,9 @@ fn rust_types_that_equal_python_types() {
         .as_array()
         .expect("vectors")
         .iter()
-        .map(|vector| (vector["name"].as_str().expect("a name"), vector["fingerprint"].as_str().expect("hex")))
+        .map(|vector| {
+            (vector["name"].as_str().expect("a name"), vector["fingerprint"].as_str().expect("hex"))
+        })
         .collect();
     #[derive(keyprint_fingerprint::Fingerprint)]
     #[fingerprint(rename = "shapes.plane:Point")]

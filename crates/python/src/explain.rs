@@ -95,7 +95,14 @@ impl Explanation {
             let node = &self.trace.nodes[id];
             let label = if id == self.id { &self.path } else { &node.label };
             let shared = if node.same.is_some() { "  (shared)" } else { "" };
-            let _ = writeln!(text, "{}  {:indent$}{label}  {}{shared}", node.digest.short(), "", node.text, indent = 2 * level);
+            let _ = writeln!(
+                text,
+                "{}  {:indent$}{label}  {}{shared}",
+                node.digest.short(),
+                "",
+                node.text,
+                indent = 2 * level
+            );
             if node.same.is_some() {
                 continue;
             }
@@ -207,7 +214,11 @@ fn compare_parts(
     left_over.sort_unstable();
     for child in left_over {
         let node = &right.nodes[child];
-        found.push(Difference { path: format!("{path}{}", node.label), left: None, right: Some(node.text.clone()) });
+        found.push(Difference {
+            path: format!("{path}{}", node.label),
+            left: None,
+            right: Some(node.text.clone()),
+        });
     }
     let differing = pairs.into_iter().filter(|(a, b, _)| left.nodes[*a].digest != right.nodes[*b].digest);
     let mut differing: Vec<_> = differing.collect();

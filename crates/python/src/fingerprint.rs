@@ -71,14 +71,22 @@ impl PyFingerprint {
         u64::from_le_bytes(*self.digest.as_bytes().first_chunk().expect("32 bytes are more than 8"))
     }
 
-    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Option<bool> {
-        let other = other.cast::<Self>().ok()?;
-        Some(op.matches(self.digest.cmp(&other.get().digest)))
+    fn __richcmp__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        op: pyo3::basic::CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let answer = op.matches(self.digest.cmp(&other.get().digest));
+                Ok(pyo3::types::PyBool::new(py, answer).to_owned().into_any())
+            }
+            Err(_) => Ok(py.NotImplemented().into_bound(py)),
+        }
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let py = slf.py();
         let this = slf.get();
         let make = py.import("keyprint._native")?.getattr(if this.durable {

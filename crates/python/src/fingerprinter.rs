@@ -71,7 +71,11 @@ impl Fingerprinter {
     /// The fingerprint of a value, with the number of objects that were read for it.
     fn inspect(&self, value: &Bound<'_, PyAny>) -> PyResult<Inspection> {
         let Outcome { digest, durable, opened, reused, .. } = walk(&self.config, &self.plans, value, false)?;
-        Ok(Inspection { fingerprint: Py::new(value.py(), PyFingerprint::new(digest, durable))?, opened, reused })
+        Ok(Inspection {
+            fingerprint: Py::new(value.py(), PyFingerprint::new(digest, durable))?,
+            opened,
+            reused,
+        })
     }
 
     /// The labelled tree of fingerprints of a value.
@@ -126,6 +130,7 @@ pub(crate) fn fingerprint(value: &Bound<'_, PyAny>, mode: &str) -> PyResult<PyFi
     match mode {
         "strict" => STRICT.__call__(value),
         "lenient" => LENIENT.__call__(value),
-        _ => Config::parse(mode, None, Vec::new(), "content", true, Vec::new()).map(|_| unreachable!("refused")),
+        _ => Config::parse(mode, None, Vec::new(), "content", true, Vec::new())
+            .map(|_| unreachable!("refused")),
     }
 }

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::walk::short_repr;
 
 /// Nodes that cycles made the fold visit again, before it gives up.
-const MOST_REPEATS: usize = 1_000_000;
+const MOST_REPEATS: usize = 250_000;
 
 struct PythonFolder<'a, 'py> {
     py: Python<'py>,
@@ -46,7 +46,10 @@ impl<'py> Folder for PythonFolder<'_, 'py> {
         let deconstructed = self.deconstruct.call1((node,))?;
         let pair = deconstructed.cast_into::<PyTuple>().ok().filter(|pair| pair.len() == 2);
         let Some(pair) = pair else {
-            let failure = Failure::refuse("bad-rule", format!("`deconstruct` must return (state, parts) for {}", short_repr(node)));
+            let failure = Failure::refuse(
+                "bad-rule",
+                format!("`deconstruct` must return (state, parts) for {}", short_repr(node)),
+            );
             return Err(failure.into_exception(self.py, "$"));
         };
         let parts = pair.get_item(1)?.try_iter()?.collect::<PyResult<_>>()?;
@@ -72,7 +75,8 @@ impl<'py> Folder for PythonFolder<'_, 'py> {
         if times <= MOST_REPEATS {
             return Ok(());
         }
-        let failure = Failure::refuse("entangled", format!("{} is part of too many cycles", short_repr(node)));
+        let failure =
+            Failure::refuse("entangled", format!("{} is part of too many cycles", short_repr(node)));
         Err(failure.into_exception(self.py, "$"))
     }
 }

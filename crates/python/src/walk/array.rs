@@ -87,10 +87,15 @@ impl<'py> Elements<'py> {
                 return Err(PyErr::fetch(py).into());
             };
             if interface.two != 2 || interface.itemsize as usize != element.size {
-                return Err(Failure::refuse("array-format", "the array does not follow NumPy's array interface"));
+                return Err(Failure::refuse(
+                    "array-format",
+                    "the array does not follow NumPy's array interface",
+                ));
             }
             let dims = interface.nd as usize;
-            let read = |from: *const isize| if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() };
+            let read = |from: *const isize| {
+                if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() }
+            };
             Ok(Self {
                 data: interface.data.cast(),
                 shape: read(interface.shape).into_iter().map(|length| length as usize).collect(),
@@ -116,10 +121,15 @@ impl<'py> Elements<'py> {
             }
             let view = &buffer.0;
             if !view.suboffsets.is_null() {
-                return Err(Failure::refuse("array-format", "the object's memory is scattered behind pointers"));
+                return Err(Failure::refuse(
+                    "array-format",
+                    "the object's memory is scattered behind pointers",
+                ));
             }
             let dims = view.ndim as usize;
-            let read = |from: *const isize| if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() };
+            let read = |from: *const isize| {
+                if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() }
+            };
             let format =
                 if view.format.is_null() { "B" } else { CStr::from_ptr(view.format).to_str().unwrap_or("") };
             (
@@ -168,12 +178,17 @@ impl<'py> Elements<'py> {
             }
             let element = Element::of_dlpack(tensor.code, tensor.bits, tensor.lanes)?;
             let dims = tensor.ndim as usize;
-            let read = |from: *const i64| if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() };
+            let read = |from: *const i64| {
+                if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() }
+            };
             let shape: Vec<usize> = read(tensor.shape).into_iter().map(|length| length as usize).collect();
             let strides = if tensor.strides.is_null() {
                 row_major(&shape, element.size)
             } else {
-                read(tensor.strides).into_iter().map(|stride| stride as isize * element.size as isize).collect()
+                read(tensor.strides)
+                    .into_iter()
+                    .map(|stride| stride as isize * element.size as isize)
+                    .collect()
             };
             let data = tensor.data.add(tensor.byte_offset as usize);
             let keep = Keep::Object { _capsule: capsule, _owner: object.clone() };
@@ -189,7 +204,12 @@ impl<'py> Elements<'py> {
     fn is_contiguous(&self) -> bool {
         let dense = row_major(&self.shape, self.element.size);
         self.count() == 0
-            || self.shape.iter().zip(&self.strides).zip(dense).all(|((length, stride), dense)| *length == 1 || *stride == dense)
+            || self
+                .shape
+                .iter()
+                .zip(&self.strides)
+                .zip(dense)
+                .all(|((length, stride), dense)| *length == 1 || *stride == dense)
     }
 
     /// `C`, `F` or `strided`.
@@ -199,7 +219,12 @@ impl<'py> Elements<'py> {
         }
         let reversed: Vec<usize> = self.shape.iter().rev().copied().collect();
         let dense = row_major(&reversed, self.element.size).into_iter().rev();
-        let fortran = self.shape.iter().zip(&self.strides).zip(dense).all(|((length, stride), dense)| *length == 1 || *stride == dense);
+        let fortran = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .zip(dense)
+            .all(|((length, stride), dense)| *length == 1 || *stride == dense);
         if fortran { "F" } else { "strided" }
     }
 

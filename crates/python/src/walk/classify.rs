@@ -25,8 +25,10 @@ pub(crate) fn plan<'py>(config: &Config, object: &Bound<'py, PyAny>) -> Walked<P
             // Constant rules about fields are settled here, so that the walk runs no Python code for them.
             Some(Form::Fields { skip: more }) => {
                 skip.extend(more.iter().cloned());
-                fields_rule(config, &class, &skip)?
-                    .map_or_else(|| Ok::<_, Failure>(Rule::Object(layout_of("object", &class, &["state"])?)), Ok)?
+                fields_rule(config, &class, &skip)?.map_or_else(
+                    || Ok::<_, Failure>(Rule::Object(layout_of("object", &class, &["state"])?)),
+                    Ok,
+                )?
             }
             Some(Form::Namespace) => Rule::Namespace(layout_of("namespace", &class, &["state"])?),
             _ => Rule::Described(rule.unbind()),
@@ -199,7 +201,11 @@ fn own_rule<'py>(
     if is_plain(object, class)? {
         return Ok(Rule::Object(layout_of("object", class, &["state"])?));
     }
-    Ok(Rule::Reduce(layout_of("reduce", class, &["function", "arguments", "state", "items", "pairs", "setter"])?))
+    Ok(Rule::Reduce(layout_of(
+        "reduce",
+        class,
+        &["function", "arguments", "state", "items", "pairs", "setter"],
+    )?))
 }
 
 /// Types that are compared by identity.
@@ -256,12 +262,7 @@ fn builtin_base(class: &Bound<'_, PyType>) -> Option<Builtin> {
         .find(|kind| unsafe { ffi::PyType_IsSubtype(class.as_type_ptr(), kind.type_object()) != 0 })
 }
 
-fn subclass_rule(
-    config: &Config,
-    class: &Bound<'_, PyType>,
-    base: Builtin,
-    skip: &[String],
-) -> Walked<Rule> {
+fn subclass_rule(config: &Config, class: &Bound<'_, PyType>, base: Builtin, skip: &[String]) -> Walked<Rule> {
     if base == Builtin::Tuple
         && let Some(names) = named_tuple_fields(class)?
     {

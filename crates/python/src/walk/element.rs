@@ -1,7 +1,7 @@
 //! [`Element`]: what one element of an array is, and which of its bytes count.
 
-use keyprint_fingerprint::tag::{self, Referent};
 use keyprint_fingerprint::Stream;
+use keyprint_fingerprint::tag::{self, Referent};
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -102,7 +102,9 @@ impl Element {
             for name in names.extract::<Vec<String>>()? {
                 let entry = table.get_item(&name)?;
                 let offset: usize = entry.get_item(1)?.extract()?;
-                let Some(field) = Self::of_dtype(&entry.get_item(0)?, depth + 1)? else { return Err(mixed_objects()) };
+                let Some(field) = Self::of_dtype(&entry.get_item(0)?, depth + 1)? else {
+                    return Err(mixed_objects());
+                };
                 pieces.extend(field.pieces_at(offset));
                 fields.push((name, field.descriptor));
             }
@@ -126,8 +128,11 @@ impl Element {
             }
             'O' | 'T' => return Ok(None),
             _ => {
-                return Err(Failure::refuse("array-format", format!("an array of kind `{kind}` has no known elements"))
-                    .hint("register a rule for its class, or convert it to a standard dtype"));
+                return Err(Failure::refuse(
+                    "array-format",
+                    format!("an array of kind `{kind}` has no known elements"),
+                )
+                .hint("register a rule for its class, or convert it to a standard dtype"));
             }
         };
         let class = dtype.getattr(intern!(py, "type"))?;
@@ -206,7 +211,12 @@ impl Element {
     /// Whether the bytes count as they are.
     pub(crate) fn is_plain(&self) -> bool {
         match self.pieces.as_slice() {
-            [piece] => !piece.swap && piece.offset == 0 && piece.step == piece.unit && piece.unit * piece.count == self.size,
+            [piece] => {
+                !piece.swap
+                    && piece.offset == 0
+                    && piece.step == piece.unit
+                    && piece.unit * piece.count == self.size
+            }
             _ => false,
         }
     }

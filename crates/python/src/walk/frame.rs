@@ -90,6 +90,7 @@ pub(crate) struct Items<'py> {
 /// One part of an object that is not simply a value.
 pub(crate) enum Item<'py> {
     None,
+    Bool(bool),
     Absent,
     Value(Bound<'py, PyAny>),
     Bytes(Vec<u8>),
@@ -150,9 +151,7 @@ pub(crate) fn short_repr(value: &Bound<'_, PyAny>) -> String {
     let exact = [Builtin::Str, Builtin::Int, Builtin::Float, Builtin::Complex, Builtin::Bytes]
         .into_iter()
         .find(|kind| kind.type_object() == pointer);
-    let plain = exact.is_some()
-        || value.is_none()
-        || pointer == &raw mut ffi::PyBool_Type;
+    let plain = exact.is_some() || value.is_none() || pointer == &raw mut ffi::PyBool_Type;
     if !plain {
         let name = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         return match value.len() {
@@ -168,7 +167,9 @@ pub(crate) fn short_repr(value: &Bound<'_, PyAny>) -> String {
         && let Ok(head) = value.get_item(pyo3::types::PySlice::new(value.py(), 0, MOST as isize, 1))
     {
         let length = value.len().unwrap_or_default();
-        return head.repr().map_or_else(|_| "?".to_owned(), |text| format!("{}… ({length} long)", text.to_string_lossy()));
+        return head
+            .repr()
+            .map_or_else(|_| "?".to_owned(), |text| format!("{}… ({length} long)", text.to_string_lossy()));
     }
     let repr = match value.repr() {
         Ok(text) => text.to_string_lossy().into_owned(),

@@ -208,7 +208,9 @@ fn probed(py: Python<'_>) -> bool {
     match PROBED.get() {
         Some(answer) => *answer,
         // Two threads may probe at once; both find the same.
-        None => *PROBED.get_or_init(|| cfg!(not(any(Py_3_14, Py_GIL_DISABLED))) && probe(py).unwrap_or(false)),
+        None => {
+            *PROBED.get_or_init(|| cfg!(not(any(Py_3_14, Py_GIL_DISABLED))) && probe(py).unwrap_or(false))
+        }
     }
 }
 

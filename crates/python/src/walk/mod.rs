@@ -59,7 +59,7 @@ use crate::trace::Trace;
 const STEPS_PER_CHECK: u32 = 8192;
 
 /// A value whose cycles make the walk repeat itself more often than this is refused.
-const MOST_REPEATS: usize = 1_000_000;
+const MOST_REPEATS: usize = 250_000;
 
 /// Types that are found again without a look at the table. A power of two.
 const RECENT: usize = 32;
@@ -74,6 +74,9 @@ pub(crate) struct Known<'py> {
     /// Whether the program has registered a reducer for it since the plan was made.
     pub(crate) reducer: bool,
 }
+
+/// An object, what is known of its type, and how many references to it are not the walk's own.
+type Pending<'py> = (Bound<'py, PyAny>, Rc<Known<'py>>, isize);
 
 /// A remembered item: where its bytes are.
 #[derive(Clone, Copy)]
@@ -109,6 +112,9 @@ pub(crate) struct Walk<'py, 'c> {
     known: FxHashMap<usize, Rc<Known<'py>>>,
     /// The types met most recently, by a few bits of their addresses.
     recent: [Option<Rc<Known<'py>>>; RECENT],
+    /// The first child of the top frame that has parts, found while the frame was opened. It waits
+    /// here for the loop: opening it at once would recurse.
+    pending: Option<Pending<'py>>,
     /// Depths of open objects that are not tracked, once Python code may refer to them.
     shadow: Option<FxHashMap<usize, usize>>,
     scratch: Vec<u8>,
@@ -141,6 +147,7 @@ pub(crate) fn walk<'py>(
         kept: Vec::new(),
         known: FxHashMap::default(),
         recent: [const { None }; RECENT],
+        pending: None,
         shadow: None,
         scratch: Vec::new(),
         durable: true,
@@ -175,7 +182,10 @@ impl<'py> Walk<'py, '_> {
                 self.steps = STEPS_PER_CHECK;
             }
             self.steps -= 1;
-            self.advance()?;
+            match self.pending.take() {
+                Some((value, known, others)) => self.visit_composite(value, &known, others)?,
+                None => self.advance()?,
+            }
         }
         Ok(())
     }
@@ -428,6 +438,7 @@ impl<'py> Walk<'py, '_> {
             frame.at += 1;
             match item {
                 Item::None => self.stream.none(),
+                Item::Bool(value) => self.stream.bool(value),
                 Item::Absent => self.absent(),
                 Item::Bytes(bytes) => self.stream.blob_bytes(&bytes),
                 Item::Value(value) => self.visit(value.as_borrowed(), 1)?,
@@ -577,7 +588,8 @@ impl<'py> Walk<'py, '_> {
     /// Makes every open object findable: what Python code hands out may be any of them.
     fn watch_open(&mut self) {
         if self.shadow.is_none() {
-            let open = self.frames.iter().enumerate().filter(|(_, frame)| !frame.part && !frame.place.tracked);
+            let open =
+                self.frames.iter().enumerate().filter(|(_, frame)| !frame.part && !frame.place.tracked);
             self.shadow = Some(open.map(|(depth, frame)| (frame.owner.as_ptr() as usize, depth)).collect());
         }
     }
@@ -696,7 +708,7 @@ impl<'py> Walk<'py, '_> {
                 plan
             }
         };
-        let importable = reference::resolves(class.as_any(), &plan.class.module, &plan.class.qualname)?;
+        let importable = reference::class_is_named(&class, &plan.class)?;
         let reducer = matches!(plan.rule, Rule::Object(_)) && reduce::registered(value)?.is_some();
         Ok(Known { plan, class, importable, reducer })
     }

@@ -133,6 +133,11 @@ impl<'py> Walk<'py, '_> {
         if is_enum_class(class)? {
             return Ok(false);
         }
+        let name = Class::of(class)?;
+        if reference::class_is_named(class, &name)? {
+            self.stream.reference(Referent::Class, &name.module, &name.qualname);
+            return Ok(true);
+        }
         self.write_named(class.as_any(), Referent::Class)
     }
 
@@ -219,7 +224,11 @@ impl<'py> Walk<'py, '_> {
             }
             Rule::Object(layout) | Rule::Reduce(layout) => self.open_reduced(value, known, layout, standing),
             Rule::BuiltinFunction => {
-                let reduce = Layout::new("reduce", &plan.class, REDUCE.iter().map(|name| (*name).to_owned()).collect());
+                let reduce = Layout::new(
+                    "reduce",
+                    &plan.class,
+                    REDUCE.iter().map(|name| (*name).to_owned()).collect(),
+                );
                 self.open_reduced(value, known, &reduce, standing)
             }
             Rule::Namespace(layout) => self.open_namespace(value, known, layout, standing),
@@ -297,12 +306,17 @@ impl<'py> Walk<'py, '_> {
                     continue;
                 }
                 self.push(Source::Fields(Rc::clone(known)), value, Opening { at: at + 1, ..opening })?;
-                return self.visit_composite(child, &child_known, others);
+                self.pending = Some((child, child_known, others));
+                return Ok(());
             }
             return self.push(Source::Fields(Rc::clone(known)), value, Opening { at, ..opening });
         }
         if extras {
-            return self.push(Source::Fields(Rc::clone(known)), value, Opening { at: fields.len(), ..opening });
+            return self.push(
+                Source::Fields(Rc::clone(known)),
+                value,
+                Opening { at: fields.len(), ..opening },
+            );
         }
         self.stream.close(mark);
         self.remember_leaf(value, mark, standing);
@@ -365,7 +379,8 @@ impl<'py> Walk<'py, '_> {
         let mut at = 0;
         if self.direct {
             while at < len.min(MOST_AT_ONCE) {
-                let child = if is_list { builtin::list_item(value, at) } else { builtin::tuple_item(value, at) };
+                let child =
+                    if is_list { builtin::list_item(value, at) } else { builtin::tuple_item(value, at) };
                 if !self.write_direct(child)? {
                     break;
                 }
@@ -493,14 +508,6 @@ impl<'py> Walk<'py, '_> {
         standing: Standing,
     ) -> Walked<()> {
         self.watch_open();
-        if standing.fresh && self.endless >= MOST_ENDLESS {
-            let class = &known.plan.class;
-            return Err(Failure::refuse(
-                "endless-reduction",
-                format!("reducing a `{}.{}` makes new objects without end", class.module, class.qualname),
-            )
-            .hint("register a rule for the class: overrides={...} or `__fingerprint__`"));
-        }
         match reduce::reduce(&value, &known.plan)? {
             Reduction::Name(module, name) => {
                 self.stream.reference(Referent::Object, &module, &name);
@@ -515,15 +522,28 @@ impl<'py> Walk<'py, '_> {
                     let layout = Layout::new("reduce", &known.plan.class, names);
                     self.open_record(value, known, &layout, items, REDUCE, standing)?;
                 }
-                if standing.fresh {
-                    self.frames[depth].endless = true;
-                    self.endless += 1;
-                }
-                // What a reduction made counts as made during this walk.
-                self.frames[depth].place.fresh = true;
-                Ok(())
+                self.count_endless(depth, known)
             }
         }
+    }
+
+    /// Notes that the frame at `depth` shows what Python code made of an object. An object that was
+    /// itself made that way, out of one that was, and so on, is taken to have no end.
+    fn count_endless(&mut self, depth: usize, known: &Known<'py>) -> Walked<()> {
+        let Some(frame) = self.frames.get_mut(depth) else { return Ok(()) };
+        frame.endless = frame.place.fresh;
+        self.endless += usize::from(frame.endless);
+        // What is in it counts as made during this walk, unless others refer to it too.
+        frame.place.fresh = true;
+        if self.endless <= MOST_ENDLESS {
+            return Ok(());
+        }
+        let class = &known.plan.class;
+        Err(Failure::refuse(
+            "endless-reduction",
+            format!("describing a `{}.{}` makes new objects without end", class.module, class.qualname),
+        )
+        .hint("register a rule for the class that describes it by values it already has"))
     }
 
     /// A namespace by content; a class without a name contributes its own data instead.
@@ -542,14 +562,18 @@ impl<'py> Walk<'py, '_> {
         let mut pairs = Vec::new();
         for base in known.class.mro() {
             let Ok(base) = base.cast_into::<PyType>() else { continue };
-            let class = Class::of(&base)?;
-            if reference::resolves(base.as_any(), &class.module, &class.qualname)? {
+            if reference::class_is_named(&base, &Class::of(&base)?)? {
                 break;
             }
             pairs.extend(structure::namespace_class(&base)?);
         }
         let class = &known.plan.class;
-        let mark = self.stream.open_record(&shape("local namespace", &class.module, &class.qualname, &["data", "state"]));
+        let mark = self.stream.open_record(&shape(
+            "local namespace",
+            &class.module,
+            &class.qualname,
+            &["data", "state"],
+        ));
         self.push_items(value, vec![attributes(pairs), state], &["", ""], mark, standing)
     }
 
@@ -671,7 +695,12 @@ impl<'py> Walk<'py, '_> {
         self.push_items(value, items, REDUCE, mark, standing)
     }
 
-    fn write_foreign(&mut self, value: &Bound<'py, PyAny>, known: &Known<'py>, layout: &Layout) -> Walked<()> {
+    fn write_foreign(
+        &mut self,
+        value: &Bound<'py, PyAny>,
+        known: &Known<'py>,
+        layout: &Layout,
+    ) -> Walked<()> {
         if self.config.arrays == Arrays::Identity {
             return self.write_identity(value);
         }
@@ -693,9 +722,11 @@ impl<'py> Walk<'py, '_> {
     /// The specification of an array of another library, from its attributes: nothing is copied.
     fn write_foreign_spec(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
         let missing = |error: PyErr| {
-            Failure::refuse("array-format", "the array does not tell its dtype and shape").because(self.py, error)
+            Failure::refuse("array-format", "the array does not tell its dtype and shape")
+                .because(self.py, error)
         };
-        let element = value.getattr(intern!(self.py, "dtype")).and_then(|dtype| dtype.str()).map_err(missing)?;
+        let element =
+            value.getattr(intern!(self.py, "dtype")).and_then(|dtype| dtype.str()).map_err(missing)?;
         let element = Descriptor::Plain(element.to_string_lossy().into_owned());
         let shape: Vec<usize> =
             value.getattr(intern!(self.py, "shape")).and_then(|shape| shape.extract()).map_err(missing)?;
@@ -711,11 +742,27 @@ impl<'py> Walk<'py, '_> {
         }
         let order = match value.getattr_opt(intern!(self.py, "is_contiguous"))? {
             Some(is_contiguous) if is_contiguous.is_callable() => {
-                if is_contiguous.call0()?.is_truthy()? { "C" } else { "strided" }
+                if is_contiguous.call0()?.is_truthy()? {
+                    "C"
+                } else {
+                    "strided"
+                }
             }
             _ => match value.getattr_opt(intern!(self.py, "flags"))? {
-                Some(flags) if flags.getattr_opt("c_contiguous")?.is_some_and(|flag| flag.is_truthy().unwrap_or(false)) => "C",
-                Some(flags) if flags.getattr_opt("f_contiguous")?.is_some_and(|flag| flag.is_truthy().unwrap_or(false)) => "F",
+                Some(flags)
+                    if flags
+                        .getattr_opt("c_contiguous")?
+                        .is_some_and(|flag| flag.is_truthy().unwrap_or(false)) =>
+                {
+                    "C"
+                }
+                Some(flags)
+                    if flags
+                        .getattr_opt("f_contiguous")?
+                        .is_some_and(|flag| flag.is_truthy().unwrap_or(false)) =>
+                {
+                    "F"
+                }
                 Some(_) => "strided",
                 None => "unknown",
             },
@@ -765,8 +812,11 @@ impl<'py> Walk<'py, '_> {
             Err(_) => rule.call1((&value,)).map_err(|error| {
                 let class = &known.plan.class;
                 if error.is_instance_of::<PyException>(self.py) {
-                    Failure::refuse("rule-failed", format!("the rule for `{}.{}` raised", class.module, class.qualname))
-                        .because(self.py, error)
+                    Failure::refuse(
+                        "rule-failed",
+                        format!("the rule for `{}.{}` raised", class.module, class.qualname),
+                    )
+                    .because(self.py, error)
                 } else {
                     Failure::Raised(error)
                 }
@@ -792,11 +842,12 @@ impl<'py> Walk<'py, '_> {
         match form {
             Form::Leaf(leaf) => {
                 let leaf = leaf.bind(self.py);
-                if !is_scalar(leaf) {
-                    return Err(Failure::refuse("bad-rule", format!("rule.leaf takes a scalar, text or bytes, found {}", short_repr(leaf)))
+                let Some(item) = scalar(leaf)? else {
+                    let found = short_repr(leaf);
+                    return Err(Failure::refuse("bad-rule", format!("rule.leaf takes a scalar, text or bytes, found {found}"))
                         .hint("use rule.ordered(...) for a value with parts"));
-                }
-                self.open_tagged(value, known, tag, Item::Value(leaf.clone()), standing)
+                };
+                self.open_tagged(value, known, tag, item, standing)
             }
             Form::Ordered(parts) => {
                 let parts = parts.bind(self.py).iter().collect();
@@ -863,8 +914,10 @@ impl<'py> Walk<'py, '_> {
                 (shape("tagged", "", "", &["tag", "value"]), vec![tag, item], &["", ""])
             }
         };
+        let depth = self.frames.len();
         let mark = self.stream.open_record(&digest);
-        self.push_items(value, items, labels, mark, standing)
+        self.push_items(value, items, labels, mark, standing)?;
+        self.count_endless(depth, known)
     }
 }
 
@@ -921,11 +974,17 @@ fn is_enum_class(class: &Bound<'_, PyType>) -> PyResult<bool> {
     }
 }
 
-fn is_scalar(value: &Bound<'_, PyAny>) -> bool {
+/// A value without parts, past any rule for its class.
+fn scalar<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Item<'py>>> {
     let class = value.get_type_ptr();
-    value.is_none()
-        || class == &raw mut ffi::PyBool_Type
-        || Builtin::ALL.iter().any(|kind| kind.is_leaf() && kind.type_object() == class)
+    if value.is_none() {
+        return Ok(Some(Item::None));
+    }
+    if class == &raw mut ffi::PyBool_Type {
+        return Ok(Some(Item::Bool(value.is_truthy()?)));
+    }
+    let mut leaves = Builtin::ALL.into_iter().filter(|kind| kind.is_leaf() && *kind != Builtin::ByteArray);
+    Ok(leaves.find(|kind| kind.type_object() == class).map(|kind| Item::Content(value.clone(), kind)))
 }
 
 /// Makes every NaN of a float or complex scalar the same.

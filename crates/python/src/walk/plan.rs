@@ -95,9 +95,17 @@ pub(crate) enum Rule {
     Module,
     Enum(Layout),
     /// Declared fields; `extras` if attributes beyond them count too.
-    Fields { layout: Layout, fields: Vec<Field>, extras: bool },
+    Fields {
+        layout: Layout,
+        fields: Vec<Field>,
+        extras: bool,
+    },
     /// A builtin with a class of its own, and the state that goes with it.
-    Subclass { base: Builtin, layout: Layout, fields: Option<Vec<Field>> },
+    Subclass {
+        base: Builtin,
+        layout: Layout,
+        fields: Option<Vec<Field>>,
+    },
     OrderedDict(Layout),
     DefaultDict(Layout),
     MappingProxy(Layout),
@@ -175,9 +183,7 @@ impl Plan {
     }
 
     fn holds_for(&self, class: &Bound<'_, PyType>) -> bool {
-        self.version != 0
-            && self.version == type_version(class)
-            && self.qualname == qualname_pointer(class)
+        self.version != 0 && self.version == type_version(class) && self.qualname == qualname_pointer(class)
     }
 
     /// The attributes and slots of an instance, as name and value, without those that do not count.
@@ -293,7 +299,8 @@ impl Plans {
         let dropped;
         {
             let mut plans = self.by_type.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            dropped = if plans.len() >= MOST_PLANS { std::mem::take(&mut *plans) } else { FxHashMap::default() };
+            dropped =
+                if plans.len() >= MOST_PLANS { std::mem::take(&mut *plans) } else { FxHashMap::default() };
             plans.insert(class.as_ptr() as usize, Arc::clone(plan));
         }
         // Dropping plans drops references to Python objects, so it happens after the lock is free.

@@ -5,8 +5,9 @@ use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyModule, PyString};
+use pyo3::types::{PyModule, PyString, PyType};
 
+use super::plan::Class;
 use crate::failure::{Failure, Walked};
 
 /// Whether `module.qualname` leads to this very object, through what the program has loaded.
@@ -48,6 +49,19 @@ pub(crate) fn name_of(object: &Bound<'_, PyAny>) -> Walked<(String, String)> {
     Ok((module.unwrap_or_default(), qualname.unwrap_or_default()))
 }
 
+/// Whether a class can be found under its name, or belongs to the interpreter itself.
+///
+/// The interpreter's own types, such as that of bound methods, need not be reachable by the name
+/// they go by; nothing can take their names from them either.
+pub(crate) fn class_is_named(class: &Bound<'_, PyType>, name: &Class) -> Walked<bool> {
+    // SAFETY: a live type.
+    let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
+    if flags & ffi::Py_TPFLAGS_HEAPTYPE == 0 && name.module == "builtins" {
+        return Ok(true);
+    }
+    resolves(class.as_any(), &name.module, &name.qualname)
+}
+
 /// Whether a module is the one that the program has loaded under its name.
 pub(crate) fn is_loaded_module(module: &Bound<'_, PyAny>, name: &str) -> Walked<bool> {
     // SAFETY: as in `resolves`.
@@ -76,10 +90,9 @@ pub(crate) fn not_importable(referent: Referent, module: &str, qualname: &str) -
     } else {
         "that name does not lead to it: it was deleted, shadowed, or never there"
     };
-    Failure::refuse("not-importable", format!("{what} `{name}` cannot be named across processes: {why}")).hint(
-        format!(
+    Failure::refuse("not-importable", format!("{what} `{name}` cannot be named across processes: {why}"))
+        .hint(format!(
             "move the {what} to module level, give its owner a rule (`overrides=`, `__fingerprint__`), \
              or use mode=\"lenient\" where the result need not outlive this process"
-        ),
-    )
+        ))
 }

@@ -55,7 +55,9 @@ const UNSTABLE: &[&str] = &[
 pub(crate) fn attributes<'py>(object: &Bound<'py, PyAny>, names: &[&str]) -> Walked<Vec<Item<'py>>> {
     names
         .iter()
-        .map(|name| Ok(object.getattr_opt(PyString::new(object.py(), name))?.map_or(Item::Absent, Item::Value)))
+        .map(|name| {
+            Ok(object.getattr_opt(PyString::new(object.py(), name))?.map_or(Item::Absent, Item::Value))
+        })
         .collect()
 }
 

@@ -1,0 +1,108 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need, inside the clone.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO ?= cargo
+PROFILE ?= release
+
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
+SAY = @printf '\n\033[1m== %s\033[0m\n'
+
+.PHONY: help demo test bench setup check-rust check-python test-rust test-python test-all-pythons check-debug fuzz clean
+help:
+	@echo "make demo              build everything, run the main job"
+	@echo "make test              build everything, run every check"
+	@echo "make bench             all benchmarks, beside their peers, in one run"
+	@echo "make test-all-pythons  the Python tests on every CPython 3.10-3.13 found"
+	@echo "make check-debug       the Python tests on a build with all assertions and overflow checks"
+	@echo "make fuzz              fuzz the encoder for a minute (needs cargo-fuzz)"
+
+# -- Setting up ----------------------------------------------------------------------------------
+
+setup: $(VENV)/.built
+
+$(VENV)/.tools: requirements/tools.txt requirements/test.txt
+	$(SAY) "Python tools: a virtual environment in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/tools.txt -r requirements/test.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.tools $(RUST_SOURCES) pyproject.toml
+	$(SAY) "The extension: compiling ($(PROFILE))"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --profile $(PROFILE)
+	@touch $@
+
+# -- The main job --------------------------------------------------------------------------------
+
+demo: setup
+	$(SAY) "Demo"
+	@$(BIN)/python examples/demo.py
+
+# -- Checks --------------------------------------------------------------------------------------
+
+test: check-rust test-rust check-python test-python
+	$(SAY) "All checks passed"
+
+check-rust: $(VENV)/.tools
+	$(SAY) "Rust: format"
+	$(CARGO) fmt --all --check
+	$(SAY) "Rust: lints"
+	PYO3_PYTHON="$(CURDIR)/$(BIN)/python" $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(SAY) "Rust: documentation"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --quiet -p keyprint-fingerprint -p keyprint-fingerprint-derive
+
+test-rust:
+	$(SAY) "Rust: tests"
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		$(CARGO) nextest run -p keyprint-fingerprint -p keyprint-fingerprint-derive --no-tests=pass; \
+	else \
+		$(CARGO) test --quiet -p keyprint-fingerprint -p keyprint-fingerprint-derive --lib --tests; \
+	fi
+	$(SAY) "Rust: examples in the documentation"
+	$(CARGO) test --quiet -p keyprint-fingerprint --doc
+
+check-python: setup
+	$(SAY) "Python: format and lints"
+	$(BIN)/ruff format --check python tests bench examples
+	$(BIN)/ruff check python tests bench examples
+	$(SAY) "Python: types"
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest keyprint._native --allowlist tests/stubtest-allowlist.txt --ignore-disjoint-bases
+
+test-python: setup
+	$(SAY) "Python: tests"
+	$(BIN)/python -m pytest -q
+
+test-all-pythons: setup
+	@BIN="$(CURDIR)/$(BIN)" tests/all_pythons
+
+check-debug:
+	$(MAKE) --no-print-directory test-python VENV=.venvs/checked PROFILE=checked
+
+fuzz:
+	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60
+
+# -- Benchmarks ----------------------------------------------------------------------------------
+
+bench: bench/.venv/.peers
+	$(SAY) "The extension, for the benchmark's own environment"
+	@PATH="$(CURDIR)/bench/.venv/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/bench/.venv" $(BIN)/maturin develop --release
+	$(SAY) "Fingerprints"
+	@bench/.venv/bin/python bench/fingerprints.py
+	$(SAY) "Derived encodings, from Rust"
+	@$(CARGO) bench --quiet -p keyprint-fingerprint
+
+bench/.venv/.peers: requirements/peers.txt $(VENV)/.tools
+	$(SAY) "Peers: a virtual environment in bench/.venv"
+	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
+	@while read -r peer; do \
+		case "$$peer" in ''|\#*) continue;; esac; \
+		printf '%s ... ' "$$peer"; \
+		bench/.venv/bin/python -m pip install --quiet --disable-pip-version-check $$peer >bench/.venv/log 2>&1 \
+			&& echo installed || echo "cannot be installed; left out"; \
+	done < requirements/peers.txt
+	@touch $@
+
+clean:
+	rm -rf target $(VENV) .venvs bench/.venv
