@@ -93,13 +93,16 @@ impl<'py> Elements<'py> {
                 ));
             }
             let dims = interface.nd as usize;
-            let read = |from: *const isize| {
-                if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() }
+            let shape: Vec<usize> =
+                entries(interface.shape, dims).unwrap_or_default().iter().map(|length| *length as usize).collect();
+            let strides = match entries(interface.strides, dims) {
+                Some(strides) => strides.to_vec(),
+                None => row_major(&shape, element.size),
             };
             Ok(Self {
                 data: interface.data.cast(),
-                shape: read(interface.shape).into_iter().map(|length| length as usize).collect(),
-                strides: read(interface.strides),
+                shape,
+                strides,
                 element,
                 _keep: Keep::Object { _capsule: capsule, _owner: array.clone() },
                 py,
@@ -112,8 +115,8 @@ impl<'py> Elements<'py> {
         let py = object.py();
         let mut buffer = Box::new(HeldBuffer(ffi::Py_buffer::new()));
         // SAFETY: the buffer is released when `HeldBuffer` is dropped, and only if it was acquired:
-        // on failure its owner is null and releasing does nothing. Shape, strides and format are
-        // filled in because they are asked for.
+        // on failure its owner is null and releasing does nothing. Shape and strides have `ndim`
+        // entries or are null, whatever was asked for.
         let (data, shape, strides, format, size) = unsafe {
             if ffi::PyObject_GetBuffer(object.as_ptr(), &mut buffer.0, ffi::PyBUF_FULL_RO) != 0 {
                 return Err(Failure::refuse("array-format", "the object does not give a view of its memory")
@@ -121,24 +124,20 @@ impl<'py> Elements<'py> {
             }
             let view = &buffer.0;
             if !view.suboffsets.is_null() {
-                return Err(Failure::refuse(
-                    "array-format",
-                    "the object's memory is scattered behind pointers",
-                ));
+                return Err(Failure::refuse("array-format", "the object's memory is scattered behind pointers"));
             }
-            let dims = view.ndim as usize;
-            let read = |from: *const isize| {
-                if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() }
+            let size = view.itemsize as usize;
+            let shape: Vec<usize> = match entries(view.shape, view.ndim as usize) {
+                Some(shape) => shape.iter().map(|length| *length as usize).collect(),
+                None => vec![(view.len as usize).checked_div(size).unwrap_or(0)],
+            };
+            let strides = match entries(view.strides, view.ndim as usize) {
+                Some(strides) if strides.len() == shape.len() => strides.to_vec(),
+                _ => row_major(&shape, size),
             };
             let format =
                 if view.format.is_null() { "B" } else { CStr::from_ptr(view.format).to_str().unwrap_or("") };
-            (
-                view.buf.cast::<u8>().cast_const(),
-                read(view.shape).into_iter().map(|length| length as usize).collect(),
-                read(view.strides),
-                format.to_owned(),
-                view.itemsize as usize,
-            )
+            (view.buf.cast::<u8>().cast_const(), shape, strides, format.to_owned(), size)
         };
         let element = Element::of_format(&format, size)?;
         Ok(Self { data, shape, strides, element, _keep: Keep::Buffer { _buffer: buffer }, py })
@@ -178,17 +177,13 @@ impl<'py> Elements<'py> {
             }
             let element = Element::of_dlpack(tensor.code, tensor.bits, tensor.lanes)?;
             let dims = tensor.ndim as usize;
-            let read = |from: *const i64| {
-                if dims == 0 { Vec::new() } else { std::slice::from_raw_parts(from, dims).to_vec() }
-            };
-            let shape: Vec<usize> = read(tensor.shape).into_iter().map(|length| length as usize).collect();
-            let strides = if tensor.strides.is_null() {
-                row_major(&shape, element.size)
-            } else {
-                read(tensor.strides)
-                    .into_iter()
-                    .map(|stride| stride as isize * element.size as isize)
-                    .collect()
+            let shape: Vec<usize> =
+                entries(tensor.shape, dims).unwrap_or_default().iter().map(|length| *length as usize).collect();
+            let strides = match entries(tensor.strides, dims) {
+                Some(strides) => {
+                    strides.iter().map(|stride| *stride as isize * element.size as isize).collect()
+                }
+                None => row_major(&shape, element.size),
             };
             let data = tensor.data.add(tensor.byte_offset as usize);
             let keep = Keep::Object { _capsule: capsule, _owner: object.clone() };
@@ -336,6 +331,19 @@ pub(crate) fn write_spec(
         Some(answer) => stream.bool(answer),
     }
     stream.close(mark);
+}
+
+/// The entries of a table that may not be there.
+///
+/// # Safety
+///
+/// `table` is null or points to `count` values that live as long as the result is used.
+unsafe fn entries<'a, T>(table: *const T, count: usize) -> Option<&'a [T]> {
+    if count == 0 {
+        return Some(&[]);
+    }
+    // SAFETY: as the caller promises.
+    (!table.is_null()).then(|| unsafe { std::slice::from_raw_parts(table, count) })
 }
 
 fn row_major(shape: &[usize], size: usize) -> Vec<isize> {

@@ -186,12 +186,8 @@ fn own_rule<'py>(
     if let Some(rule) = fields_rule(config, class, skip)? {
         return Ok(rule);
     }
-    // SAFETY: a live type; the table of buffer functions, where there is one, lives as long.
-    let has_buffer = unsafe {
-        (*class.as_type_ptr()).tp_as_buffer.as_ref().is_some_and(|table| table.bf_getbuffer.is_some())
-    };
-    if has_buffer {
-        return Ok(Rule::Buffer(layout_of("buffer", class, &["content", "state"])?));
+    if let Some(rule) = buffer_rule(class)? {
+        return Ok(rule);
     }
     if config.mode == Mode::Lenient
         && let Some(rule) = lenient_rule(class)?
@@ -201,11 +197,35 @@ fn own_rule<'py>(
     if is_plain(object, class)? {
         return Ok(Rule::Object(layout_of("object", class, &["state"])?));
     }
-    Ok(Rule::Reduce(layout_of(
-        "reduce",
-        class,
-        &["function", "arguments", "state", "items", "pairs", "setter"],
-    )?))
+    Ok(reduce_rule(class)?)
+}
+
+fn reduce_rule(class: &Bound<'_, PyType>) -> PyResult<Rule> {
+    Ok(Rule::Reduce(layout_of("reduce", class, super::open::REDUCE)?))
+}
+
+/// Types whose memory is all there is to them, besides attributes.
+fn buffer_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
+    // SAFETY: a live type; the table of buffer functions, where there is one, lives as long.
+    let has_buffer = unsafe {
+        (*class.as_type_ptr()).tp_as_buffer.as_ref().is_some_and(|table| table.bf_getbuffer.is_some())
+    };
+    if !has_buffer {
+        return Ok(None);
+    }
+    if is_subclass_of(class, "_ctypes", "Array")? {
+        // Made for each element type and length, under no name; both show in the content.
+        let array = loaded(class.py(), "_ctypes", "Array").expect("just found");
+        return Ok(Some(Rule::Buffer(layout_of("ctypes array", array.cast()?, &["content", "state"])?)));
+    }
+    let known = class.as_type_ptr() == &raw mut ffi::PyMemoryView_Type
+        || is_subclass_of(class, "array", "array")?
+        || is_subclass_of(class, "mmap", "mmap")?;
+    // Another type that says how it is reduced may hold more than its memory shows.
+    if !known && !has_default_reduction(class)? {
+        return Ok(None);
+    }
+    Ok(Some(Rule::Buffer(layout_of("buffer", class, &["content", "state"])?)))
 }
 
 /// Types that are compared by identity.
@@ -482,6 +502,15 @@ fn cached_properties(class: &Bound<'_, PyType>) -> PyResult<Vec<Py<PyString>>> {
 
 /// Whether attributes and slots are all there is to an instance: nothing customises how it is reduced.
 fn is_plain(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<bool> {
+    if !has_default_reduction(class)? {
+        return Ok(false);
+    }
+    // A type with native state refuses to be reduced by default; whether it does depends on the type alone.
+    Ok(object.call_method1(intern!(object.py(), "__reduce_ex__"), (super::reduce::PROTOCOL,)).is_ok())
+}
+
+/// Whether a class leaves its reduction to `object`.
+fn has_default_reduction(class: &Bound<'_, PyType>) -> PyResult<bool> {
     let py = class.py();
     let root = py.get_type::<PyAny>();
     for name in ["__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__"] {
@@ -496,8 +525,7 @@ fn is_plain(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<bo
             return Ok(false);
         }
     }
-    // A type with native state refuses to be reduced by default; whether it does depends on the type alone.
-    Ok(object.call_method1(intern!(py, "__reduce_ex__"), (super::reduce::PROTOCOL,)).is_ok())
+    Ok(true)
 }
 
 fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
@@ -507,7 +535,8 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
         let plain = class.is(&ndarray) || is_subclass_of(class, "numpy", "memmap")?;
         let reduce = intern!(py, "__reduce__");
         if !plain && !class.getattr(reduce)?.is(&ndarray.getattr(reduce)?) {
-            return Ok(None);
+            // It says itself what there is beyond the elements: a mask, for one.
+            return Ok(Some(reduce_rule(class)?));
         }
         let kind = if plain { "array" } else { "subclass" };
         return Ok(Some(Rule::Ndarray(layout_of(kind, class, &["content", "state"])?)));

@@ -116,8 +116,8 @@ impl Element {
             || cfg!(target_endian = "big") && order == '=';
         let mut element = match kind {
             'b' | 'i' | 'u' => Self::plain(format!("{kind}{size}"), size, size, swap),
-            'f' if size > 8 => Self::extended("f", size, 1)?,
-            'c' if size > 16 => Self::extended("c", size, 2)?,
+            'f' if size > 8 => Self::extended("f", size, 1, swap),
+            'c' if size > 16 => Self::extended("c", size, 2, swap),
             'f' => Self::plain(format!("f{size}"), size, size, swap),
             'c' => Self::plain(format!("c{size}"), size, size / 2, swap),
             'S' | 'V' => Self::plain(format!("{kind}{size}"), size, size, false),
@@ -146,11 +146,12 @@ impl Element {
     }
 
     /// A float wider than 64 bits: x86 pads its ten bytes with whatever was there.
-    fn extended(kind: &str, size: usize, parts: usize) -> Walked<Self> {
+    fn extended(kind: &str, size: usize, parts: usize, swap: bool) -> Self {
         let step = size / parts;
         let unit = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { 10 } else { step };
-        let pieces = vec![Piece { offset: 0, unit, step, count: parts, swap: false }];
-        Ok(Self { descriptor: Descriptor::Plain(format!("{kind}{size}")), size, pieces })
+        let offset = if swap { step - unit } else { 0 };
+        let pieces = vec![Piece { offset, unit, step, count: parts, swap }];
+        Self { descriptor: Descriptor::Plain(format!("{kind}{size}")), size, pieces }
     }
 
     /// The element that a buffer's format describes.

@@ -781,7 +781,7 @@ impl<'py> Walk<'py, '_> {
         if self.config.arrays == Arrays::Identity {
             return self.write_identity(&value);
         }
-        if !known.importable {
+        if !known.importable && layout.kind == "buffer" {
             let class = &known.plan.class;
             return Err(reference::not_importable(Referent::Class, &class.module, &class.qualname));
         }
@@ -922,7 +922,7 @@ impl<'py> Walk<'py, '_> {
 }
 
 /// The parts of a reduction.
-const REDUCE: &[&str] = &["function", "arguments", "state", "items", "pairs", "setter"];
+pub(super) const REDUCE: &[&str] = &["function", "arguments", "state", "items", "pairs", "setter"];
 
 /// Labels for the same parts after the class has been put in front of them.
 fn with_class(labels: &'static [&'static str]) -> &'static [&'static str] {

@@ -1,0 +1,68 @@
+"""Every error code has a test, and exceptions survive pickling."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+import keyprint as kp
+from keyprint.errors import FINGERPRINT_CODES
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parent.parent / "crates" / "python" / "src"
+
+
+@pytest.mark.skipif(not NATIVE.exists(), reason="the sources are not here")
+def test_the_codes_are_those_that_are_used() -> None:
+    used = set()
+    for path in NATIVE.rglob("*.rs"):
+        used |= set(re.findall(r'refuse\(\s*"([a-z-]+)"', path.read_text()))
+        used |= set(re.findall(r'code: "([a-z-]+)"', path.read_text()))
+    assert used == set(FINGERPRINT_CODES)
+
+
+def test_every_code_is_tested() -> None:
+    tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")
+    messages = {"cycle": "kp.CycleError", "array-format": "pointers", "not-durable": "not durable", "no-identity": "cannot count by identity"}
+    for code in FINGERPRINT_CODES:
+        if code in ("raised", "no-identity"):
+            continue
+        assert f'"{code}"' in tests or messages.get(code, "\0") in tests, code
+
+
+class Raising:
+    @property
+    def __fingerprint__(self) -> None:
+        return None
+
+    def items(self) -> None:
+        raise OSError("disk")
+
+
+def test_what_user_code_raises_is_the_cause() -> None:
+    with pytest.raises(kp.FingerprintError) as caught:
+        kp.Fingerprinter(overrides={Raising: kp.rule.ordered_items()})({"k": Raising()})
+    assert caught.value.code == "raised"
+    assert caught.value.path == "$['k']"
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_objects_that_cannot_be_told_apart() -> None:
+    with pytest.raises(kp.FingerprintError, match="cannot count by identity") as caught:
+        kp.Fingerprinter(overrides={int: kp.rule.by_identity()})([1])
+    assert caught.value.code == "no-identity"
+
+
+def test_exceptions_survive_pickling() -> None:
+    refused = kp.Fingerprinter(cycles=False)
+    value: list[object] = []
+    value.append(value)
+    for cause in (lambda: kp.fingerprint(lambda: 1), lambda: refused(value)):
+        with pytest.raises(kp.KeyprintError) as caught:
+            cause()
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert str(again) == str(caught.value)
+        assert (again.code, again.path, again.hint) == (caught.value.code, caught.value.path, caught.value.hint)
