@@ -225,7 +225,10 @@ def main() -> None:
         raw = array.tobytes()
         floor: dict[str, Tool] = {"bytes of that size": lambda _: kp.fingerprint(raw)}
         line("float64 array, 1M elements", seconds({**everyone, **floor}, array, budget))
-        line("the same, Fortran order, 1000x1000", seconds(own, np.asfortranarray(array.reshape(1000, 1000)), budget))
+        line(
+            "the same, Fortran order, 1000x1000",
+            seconds(own, np.asfortranarray(array.reshape(1000, 1000)), budget),
+        )
     line("list 5,000 deep", seconds(everyone, chain(5_000), budget))
     line("list 100,000 deep", seconds(own, chain(100_000), budget))
     line("list 1,000,000 deep", seconds(own, chain(1_000_000), budget))

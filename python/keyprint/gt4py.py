@@ -312,7 +312,8 @@ def _deconstruct_enum_member(obj: enum.Enum) -> Deconstruction[Any]:
 
 
 def _deconstruct_enum_class(obj: enum.EnumMeta) -> Deconstruction[Any]:
-    members = ((name, member._value_) for name, member in obj.__members__.items())
+    table: Mapping[str, Any] = obj.__members__
+    members = ((name, member._value_) for name, member in table.items())
     return Deconstruction.from_pieces(*members, state=b"enum_class\0" + _qualified_name(obj).encode())
 
 
@@ -425,7 +426,8 @@ _LENIENT: Final[dict[type, Deconstructor]] = {
 
 def _caller_module() -> str | None:
     """The module that called the function which calls this one."""
-    return sys._getframe(2).f_globals.get("__name__", "__main__")
+    name: str | None = sys._getframe(2).f_globals.get("__name__")
+    return name
 
 
 def make_deconstructor(

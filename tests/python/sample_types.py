@@ -9,9 +9,8 @@ import functools
 from typing import Annotated, Any, NamedTuple
 
 import attrs
-import pydantic
-
 import keyprint as kp
+import pydantic
 
 
 @dataclasses.dataclass
@@ -221,7 +220,7 @@ class IntPerm(enum.IntFlag):
     W = 2
 
 
-class Text(str, enum.Enum):  # noqa: UP042
+class Text(str, enum.Enum):
     A = "a"
 
 

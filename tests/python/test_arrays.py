@@ -8,16 +8,38 @@ import gc
 import mmap
 from typing import Any
 
+import keyprint as kp
 import numpy as np
 import pytest
-
-import keyprint as kp
 
 fp = kp.fingerprint
 spec = kp.Fingerprinter(arrays="spec")
 identity = kp.Fingerprinter(arrays="identity")
 
-DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 g c8 c16 G S5 U3 M8[ns] M8[us] m8[s] V3".split()
+DTYPES = [
+    "?",
+    "i1",
+    "i2",
+    "i4",
+    "i8",
+    "u1",
+    "u2",
+    "u4",
+    "u8",
+    "f2",
+    "f4",
+    "f8",
+    "g",
+    "c8",
+    "c16",
+    "G",
+    "S5",
+    "U3",
+    "M8[ns]",
+    "M8[us]",
+    "m8[s]",
+    "V3",
+]
 
 
 def sample(dtype: str, shape: tuple[int, ...] = (3, 4)) -> Any:
@@ -128,8 +150,24 @@ def test_object_and_string_arrays() -> None:
 
 
 def test_scalars_and_dtypes() -> None:
-    values = [np.float64(1), np.float32(1), np.float16(1), np.int64(1), np.int32(1), np.bool_(True), np.str_("1"), 1.0, 1]
-    values += [np.complex64(1), np.datetime64(1, "ns"), np.datetime64(1, "us"), np.longdouble(1), np.array(1.0)]
+    values = [
+        np.float64(1),
+        np.float32(1),
+        np.float16(1),
+        np.int64(1),
+        np.int32(1),
+        np.bool_(True),
+        np.str_("1"),
+        1.0,
+        1,
+    ]
+    values += [
+        np.complex64(1),
+        np.datetime64(1, "ns"),
+        np.datetime64(1, "us"),
+        np.longdouble(1),
+        np.array(1.0),
+    ]
     values += [np.dtype("f4"), np.dtype(">f4"), np.dtype("f8"), np.dtype([("a", "f4")]), np.float32]
     assert len({fp(value) for value in values}) == len(values)
     for scalar in (np.float16, np.float32, np.float64, np.longdouble):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 import sys
 
+import keyprint as kp
 import pytest
 import sample_types as st
-
-import keyprint as kp
 
 fp = kp.fingerprint
 
@@ -18,7 +17,15 @@ def local_enum(**members: object) -> type[enum.Enum]:
 
 
 def test_members_by_class_name_and_value() -> None:
-    members = [st.Color.RED, st.Color.GREEN, st.Shade.RED, st.Device.CPU, st.Device.GPU, st.Perm.R, st.IntPerm.R]
+    members = [
+        st.Color.RED,
+        st.Color.GREEN,
+        st.Shade.RED,
+        st.Device.CPU,
+        st.Device.GPU,
+        st.Perm.R,
+        st.IntPerm.R,
+    ]
     members += [st.Text.A, st.Number.ONE]
     values = [1, 2, 0, "a"]
     assert len({fp(value) for value in [*members, *values]}) == len(members) + len(values)

@@ -6,9 +6,8 @@ import pickle
 import re
 from pathlib import Path
 
-import pytest
-
 import keyprint as kp
+import pytest
 from keyprint.errors import FINGERPRINT_CODES
 
 HERE = Path(__file__).parent
@@ -26,7 +25,12 @@ def test_the_codes_are_those_that_are_used() -> None:
 
 def test_every_code_is_tested() -> None:
     tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")
-    messages = {"cycle": "kp.CycleError", "array-format": "pointers", "not-durable": "not durable", "no-identity": "cannot count by identity"}
+    messages = {
+        "cycle": "kp.CycleError",
+        "array-format": "pointers",
+        "not-durable": "not durable",
+        "no-identity": "cannot count by identity",
+    }
     for code in FINGERPRINT_CODES:
         if code in ("raised", "no-identity"):
             continue
@@ -65,4 +69,8 @@ def test_exceptions_survive_pickling() -> None:
             cause()
         again = pickle.loads(pickle.dumps(caught.value))
         assert str(again) == str(caught.value)
-        assert (again.code, again.path, again.hint) == (caught.value.code, caught.value.path, caught.value.hint)
+        assert (again.code, again.path, again.hint) == (
+            caught.value.code,
+            caught.value.path,
+            caught.value.hint,
+        )

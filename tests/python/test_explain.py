@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import keyprint as kp
 import numpy as np
 import sample_types as st
-
-import keyprint as kp
 
 fingerprinter = kp.Fingerprinter()
 

@@ -7,10 +7,9 @@ import dataclasses
 import pickle
 from typing import Any
 
+import keyprint as kp
 import pytest
 import sample_types as st
-
-import keyprint as kp
 
 fp = kp.fingerprint
 
@@ -27,11 +26,19 @@ def test_fields_count(cls: Any) -> None:
 
 
 def test_classes_count() -> None:
-    values = [*(cls(1, 2) for cls in CLASSES), st.OtherPoint(1, 2), st.Model(x=1, y=2), (1, 2), {"x": 1, "y": 2}]
+    values = [
+        *(cls(1, 2) for cls in CLASSES),
+        st.OtherPoint(1, 2),
+        st.Model(x=1, y=2),
+        (1, 2),
+        {"x": 1, "y": 2},
+    ]
     assert len({fp(value) for value in values}) == len(values)
 
 
-@pytest.mark.parametrize("make", [lambda **k: st.Cached(1, **k), lambda **k: st.AttrsPoint(1, **k), lambda **k: st.Model(x=1, **k)])
+@pytest.mark.parametrize(
+    "make", [lambda **k: st.Cached(1, **k), lambda **k: st.AttrsPoint(1, **k), lambda **k: st.Model(x=1, **k)]
+)
 def test_a_field_opts_out_and_nothing_else_changes(make: Any) -> None:
     one, other = make(runtime="a"), make(runtime="b")
     assert fp(one) == fp(other)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 
-import pytest
-
 import keyprint as kp
+import pytest
 
 
 def test_text_and_bytes_round_trip() -> None:
@@ -33,7 +32,11 @@ def test_pickle_and_copy_keep_durability() -> None:
     durable = kp.fingerprint(1)
     fleeting = kp.fingerprint(lambda: 1, mode="lenient")
     for fingerprint in (durable, fleeting):
-        for again in (pickle.loads(pickle.dumps(fingerprint)), copy.copy(fingerprint), copy.deepcopy(fingerprint)):
+        for again in (
+            pickle.loads(pickle.dumps(fingerprint)),
+            copy.copy(fingerprint),
+            copy.deepcopy(fingerprint),
+        ):
             assert again == fingerprint
             assert again.durable == fingerprint.durable
     assert durable.durable and not fleeting.durable

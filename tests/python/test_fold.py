@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 import keyprint as kp
+import pytest
 
 
 def parts(value: Any) -> tuple[Any, Any]:
@@ -21,9 +20,9 @@ def test_depth_size_and_text() -> None:
     value = [1, [2, (3,)], {"k": [4]}]
     assert kp.fold(value, parts, lambda state, results: 1 + max(results, default=0)) == 4
     assert kp.fold(value, parts, lambda state, results: 1 + sum(results)) == 9
-    assert kp.fold(value, parts, lambda state, results: f"{state}({','.join(results)})" if results else str(state)) == (
-        "list(1,list(2,tuple(3)),dict(list(4)))"
-    )
+    assert kp.fold(
+        value, parts, lambda state, results: f"{state}({','.join(results)})" if results else str(state)
+    ) == ("list(1,list(2,tuple(3)),dict(list(4)))")
 
 
 def test_deep_values() -> None:
@@ -58,7 +57,9 @@ def test_cycles() -> None:
         return f"[{' '.join(results)}]" if results else str(state)
 
     for memoize in (True, False):
-        assert kp.fold(value, parts, text, cycles=lambda distance: f"^{distance}", memoize=memoize) == "[1 [^2]]"
+        assert (
+            kp.fold(value, parts, text, cycles=lambda distance: f"^{distance}", memoize=memoize) == "[1 [^2]]"
+        )
     for refuse in (False, None):
         with pytest.raises(kp.CycleError):
             kp.fold(value, parts, text, cycles=refuse)

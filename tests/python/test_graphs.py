@@ -6,10 +6,9 @@ import dataclasses
 import weakref
 from typing import Any
 
+import keyprint as kp
 import pytest
 import sample_types as st
-
-import keyprint as kp
 
 fp = kp.fingerprint
 fingerprinter = kp.Fingerprinter()

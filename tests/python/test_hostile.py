@@ -10,10 +10,9 @@ import threading
 import time
 from typing import Any
 
+import keyprint as kp
 import pytest
 import sample_types as st
-
-import keyprint as kp
 
 fp = kp.fingerprint
 
@@ -138,7 +137,11 @@ class Lying(metaclass=LyingMeta):
 
 
 def test_classes_that_lie_or_raise() -> None:
-    assert fp(RaisingGetattr()) == fp(RaisingGetattr())
+    if sys.version_info >= (3, 11):
+        assert fp(RaisingGetattr()) == fp(RaisingGetattr())
+    else:  # there, `object` itself asks the instance for `__getstate__`
+        with pytest.raises(kp.FingerprintError):
+            fp(RaisingGetattr())
     assert fp(RaisingHash()) == fp(RaisingHash())
     assert kp.Fingerprinter().explain([RaisingHash()]).text == "<list of 1>"
     assert fp(Lying(1)) != fp(Lying(2))
@@ -227,21 +230,21 @@ def test_memory_does_not_grow() -> None:
     refused = kp.Fingerprinter()
 
     def work() -> None:
-        for _ in range(200):
+        for _ in range(100):
             lenient(value)
             lenient.explain(value)
             with pytest.raises(TypeError):
                 refused(value)
 
-    work()
-    gc.collect()
+    # The first rounds replace objects that were made before tracing began.
     tracing.start()
-    before = tracing.get_traced_memory()[0]
-    work()
-    gc.collect()
-    after = tracing.get_traced_memory()[0]
+    sizes = []
+    for _ in range(8):
+        work()
+        gc.collect()
+        sizes.append(tracing.get_traced_memory()[0])
     tracing.stop()
-    assert after - before < 50_000
+    assert sizes[-1] - sizes[-3] < 20_000, sizes
 
 
 def test_a_failure_half_way_releases_everything() -> None:

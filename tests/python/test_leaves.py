@@ -7,10 +7,9 @@ import math
 import struct
 import sys
 
+import keyprint as kp
 import pytest
 from sample_types import Color, Device
-
-import keyprint as kp
 
 DISTINCT = [
     None,

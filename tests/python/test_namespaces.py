@@ -5,9 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-import sample_types as st
-
 import keyprint as kp
+import sample_types as st
 
 fp = kp.fingerprint
 

@@ -14,16 +14,15 @@ import unittest.mock
 import uuid
 from typing import Any
 
+import keyprint as kp
 import numpy as np
 import pytest
 import sample_types as st
 
-import keyprint as kp
-
 fp = kp.fingerprint
 
 VALUES: list[Any] = [
-    datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc),  # noqa: UP017
+    datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc),
     datetime.timedelta(seconds=3),
     decimal.Decimal("1.0"),
     decimal.Decimal("1.00"),

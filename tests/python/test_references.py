@@ -10,10 +10,9 @@ import types
 import typing
 from typing import Any
 
+import keyprint as kp
 import pytest
 import sample_types as st
-
-import keyprint as kp
 
 fp = kp.fingerprint
 lenient = kp.Fingerprinter(mode="lenient")
@@ -37,7 +36,7 @@ IMPORTABLE: list[Any] = [
     functools.partial(st.function, 1),
     functools.partial(st.function, 2),
     list[int],
-    typing.Optional[int],
+    typing.Optional[int],  # noqa: UP045
     int | str,
     typing.Any,
     TypeError,
@@ -62,7 +61,9 @@ def make_local() -> tuple[Any, Any]:
     return Local, local
 
 
-@pytest.mark.parametrize("thing", [lambda: 1, *make_local(), make_local()[0]()], ids=["lambda", "class", "function", "instance"])
+@pytest.mark.parametrize(
+    "thing", [lambda: 1, *make_local(), make_local()[0]()], ids=["lambda", "class", "function", "instance"]
+)
 def test_strict_refuses_what_has_no_name(thing: Any) -> None:
     with pytest.raises(kp.FingerprintError) as caught:
         fp({"steps": [0, thing]})

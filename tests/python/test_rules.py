@@ -6,10 +6,9 @@ import abc
 import collections.abc
 from typing import Any
 
+import keyprint as kp
 import pytest
 import sample_types as st
-
-import keyprint as kp
 
 fp = kp.fingerprint
 
@@ -82,7 +81,9 @@ def test_leaf_ordered_and_unordered_are_kept_apart() -> None:
 
 
 def test_not_implemented_leaves_the_default() -> None:
-    undecided = kp.Fingerprinter(overrides={st.Node: lambda node: NotImplemented, int: lambda value: NotImplemented})
+    undecided = kp.Fingerprinter(
+        overrides={st.Node: lambda node: NotImplemented, int: lambda value: NotImplemented}
+    )
     for value in (st.Node(1, [2]), 5, [1, 2, {3: 4}], True):
         assert undecided(value) == fp(value)
 

@@ -7,13 +7,14 @@ import dataclasses
 import sys
 from typing import Any
 
-import sample_types as st
-
 import keyprint as kp
+import sample_types as st
 
 
 def test_threads_agree() -> None:
-    fingerprinter = kp.Fingerprinter(mode="lenient", overrides={st.Node: lambda node: kp.rule.ordered(node.value)})
+    fingerprinter = kp.Fingerprinter(
+        mode="lenient", overrides={st.Node: lambda node: kp.rule.ordered(node.value)}
+    )
     value = [st.Point(i, {"k": st.Node([i]), "s": {i, str(i)}}) for i in range(200)]
     expected = fingerprinter(value)
 

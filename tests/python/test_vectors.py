@@ -8,14 +8,13 @@ import types
 from pathlib import Path
 from typing import Any
 
+import keyprint as kp
 import numpy as np
 import pytest
 import reference_encoder as reference
 import vector_values
 from hypothesis import given, settings
 from hypothesis import strategies as some
-
-import keyprint as kp
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "encoding-v1.json").read_text())
 
@@ -88,10 +87,12 @@ keys = some.recursive(
 )
 plain = some.recursive(
     keys | some.text(min_size=900, max_size=1100) | some.complex_numbers(allow_nan=True),
-    lambda inner: some.lists(inner, max_size=5)
-    | some.dictionaries(keys, inner, max_size=5)
-    | some.tuples(inner)
-    | some.sets(keys, max_size=5),
+    lambda inner: (
+        some.lists(inner, max_size=5)
+        | some.dictionaries(keys, inner, max_size=5)
+        | some.tuples(inner)
+        | some.sets(keys, max_size=5)
+    ),
     max_leaves=30,
 )
 

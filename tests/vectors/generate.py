@@ -37,7 +37,10 @@ VECTORS: list[tuple[str, Any]] = [
     ("none", None),
     ("false", False),
     ("true", True),
-    *((f"int {value}", i(value)) for value in (0, 1, -1, 127, 128, 255, 256, -256, -257, 65535, 2**31, -(2**31))),
+    *(
+        (f"int {value}", i(value))
+        for value in (0, 1, -1, 127, 128, 255, 256, -256, -257, 65535, 2**31, -(2**31))
+    ),
     *((f"int 2**{p}", i(2**p)) for p in (62, 63, 64, 65, 127, 128, 1000)),
     *((f"int -2**{p}", i(-(2**p))) for p in (63, 64, 127, 128, 1000)),
     *(
@@ -92,7 +95,10 @@ VECTORS: list[tuple[str, Any]] = [
     *((f"text of {n}", repeated("x", n)) for n in (127, 128, 1020, 1021, 1022, 5000)),
     *((f"list with text of {n}", {"list": [repeated("x", n)]}) for n in (1018, 1019, 1020, 1021, 1022)),
     *((f"two texts of {n}", {"tuple": [repeated("x", n), repeated("y", n)]}) for n in (507, 508, 509)),
-    ("nested past the edge twice", {"list": [{"list": [repeated("x", 1019)]}, {"list": [repeated("y", 2000)]}]}),
+    (
+        "nested past the edge twice",
+        {"list": [{"list": [repeated("x", 1019)]}, {"list": [repeated("y", 2000)]}]},
+    ),
     ("dict past the edge", {"dict": [[repeated("k", n), repeated("v", n)] for n in (1, 600, 300)]}),
 ]
 

@@ -36,6 +36,9 @@ use std::hash::Hash;
 
 use crate::memo::{Memo, Seen, Ties};
 
+/// What is kept of a node while its parts are folded, and the parts.
+pub type Opened<F> = (<F as Folder>::State, Vec<<F as Folder>::Node>);
+
 /// How to take a node apart, and how to put results together.
 pub trait Folder {
     /// A node of the input.
@@ -62,7 +65,7 @@ pub trait Folder {
     /// # Errors
     ///
     /// Ends the fold.
-    fn open(&mut self, node: &Self::Node) -> Result<(Self::State, Vec<Self::Node>), Self::Error>;
+    fn open(&mut self, node: &Self::Node) -> Result<Opened<Self>, Self::Error>;
 
     /// Puts the results of the parts together.
     ///

@@ -78,9 +78,9 @@ impl Description {
     }
 
     #[staticmethod]
-    #[pyo3(signature = (*, skip=Vec::new()))]
-    fn by_fields(skip: Vec<String>) -> Self {
-        Self { form: Form::Fields { skip }, tag: None }
+    #[pyo3(signature = (*, skip=None))]
+    fn by_fields(skip: Option<Vec<String>>) -> Self {
+        Self { form: Form::Fields { skip: skip.unwrap_or_default() }, tag: None }
     }
 
     #[staticmethod]

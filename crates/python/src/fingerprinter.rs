@@ -45,20 +45,22 @@ impl Fingerprinter {
         *,
         mode="strict",
         overrides=None,
-        skip_fields=Vec::new(),
+        skip_fields=None,
         arrays="content",
         cycles=true,
-        metadata_keys=vec![NAMESPACE.to_owned()],
+        metadata_keys=None,
     ))]
     fn new(
         mode: &str,
         overrides: Option<&Bound<'_, PyAny>>,
-        skip_fields: Vec<String>,
+        skip_fields: Option<Vec<String>>,
         arrays: &str,
         cycles: bool,
-        metadata_keys: Vec<String>,
+        metadata_keys: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let config = Config::parse(mode, overrides, skip_fields, arrays, cycles, metadata_keys)?;
+        let skip_fields = skip_fields.unwrap_or_default();
+        let namespaces = metadata_keys.unwrap_or_else(|| vec![NAMESPACE.to_owned()]);
+        let config = Config::parse(mode, overrides, skip_fields, arrays, cycles, namespaces)?;
         Ok(Self { config, plans: Plans::default() })
     }
 

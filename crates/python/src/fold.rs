@@ -39,7 +39,7 @@ impl<'py> Folder for PythonFolder<'_, 'py> {
 
     fn open(&mut self, node: &Self::Node) -> PyResult<(Self::State, Vec<Self::Node>)> {
         self.folded += 1;
-        if self.folded % 4096 == 0 {
+        if self.folded.is_multiple_of(4096) {
             self.py.check_signals()?;
         }
         self.kept.push(node.clone());

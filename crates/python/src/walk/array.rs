@@ -93,8 +93,11 @@ impl<'py> Elements<'py> {
                 ));
             }
             let dims = interface.nd as usize;
-            let shape: Vec<usize> =
-                entries(interface.shape, dims).unwrap_or_default().iter().map(|length| *length as usize).collect();
+            let shape: Vec<usize> = entries(interface.shape, dims)
+                .unwrap_or_default()
+                .iter()
+                .map(|length| *length as usize)
+                .collect();
             let strides = match entries(interface.strides, dims) {
                 Some(strides) => strides.to_vec(),
                 None => row_major(&shape, element.size),
@@ -124,7 +127,10 @@ impl<'py> Elements<'py> {
             }
             let view = &buffer.0;
             if !view.suboffsets.is_null() {
-                return Err(Failure::refuse("array-format", "the object's memory is scattered behind pointers"));
+                return Err(Failure::refuse(
+                    "array-format",
+                    "the object's memory is scattered behind pointers",
+                ));
             }
             let size = view.itemsize as usize;
             let shape: Vec<usize> = match entries(view.shape, view.ndim as usize) {
@@ -177,8 +183,11 @@ impl<'py> Elements<'py> {
             }
             let element = Element::of_dlpack(tensor.code, tensor.bits, tensor.lanes)?;
             let dims = tensor.ndim as usize;
-            let shape: Vec<usize> =
-                entries(tensor.shape, dims).unwrap_or_default().iter().map(|length| *length as usize).collect();
+            let shape: Vec<usize> = entries(tensor.shape, dims)
+                .unwrap_or_default()
+                .iter()
+                .map(|length| *length as usize)
+                .collect();
             let strides = match entries(tensor.strides, dims) {
                 Some(strides) => {
                     strides.iter().map(|stride| *stride as isize * element.size as isize).collect()

@@ -74,7 +74,7 @@ pub(crate) struct Element {
 
 impl Element {
     fn plain(code: String, size: usize, unit: usize, swap: bool) -> Self {
-        let count = if unit == 0 { 0 } else { size / unit };
+        let count = size.checked_div(unit).unwrap_or(0);
         let pieces = vec![Piece { offset: 0, unit, step: unit, count, swap: swap && unit > 1 }];
         Self { descriptor: Descriptor::Plain(code), size, pieces }
     }

@@ -128,7 +128,7 @@ impl Frame<'_> {
                 _ => String::new(),
             },
             Source::Pairs { pairs, attributes } => match pairs.get(last / 2) {
-                Some(_) if last % 2 == 0 => ".<key>".to_owned(),
+                Some(_) if last.is_multiple_of(2) => ".<key>".to_owned(),
                 Some((key, _)) if *attributes => match key.cast::<PyString>() {
                     Ok(name) => format!(".{}", name.to_string_lossy()),
                     Err(_) => format!("[{}]", short_repr(key)),

@@ -844,8 +844,11 @@ impl<'py> Walk<'py, '_> {
                 let leaf = leaf.bind(self.py);
                 let Some(item) = scalar(leaf)? else {
                     let found = short_repr(leaf);
-                    return Err(Failure::refuse("bad-rule", format!("rule.leaf takes a scalar, text or bytes, found {found}"))
-                        .hint("use rule.ordered(...) for a value with parts"));
+                    return Err(Failure::refuse(
+                        "bad-rule",
+                        format!("rule.leaf takes a scalar, text or bytes, found {found}"),
+                    )
+                    .hint("use rule.ordered(...) for a value with parts"));
                 };
                 self.open_tagged(value, known, tag, item, standing)
             }

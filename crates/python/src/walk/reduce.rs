@@ -85,7 +85,7 @@ fn listed<'py>(iterator: &Bound<'py, PyAny>, plan: &Plan) -> Walked<Vec<Bound<'p
         if values.len() > MOST_ITEMS {
             return Err(malformed(plan, "its items do not end"));
         }
-        if values.len() % 65_536 == 0 {
+        if values.len().is_multiple_of(65_536) {
             iterator.py().check_signals()?;
         }
     }
