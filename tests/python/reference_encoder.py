@@ -14,7 +14,7 @@ from blake3 import blake3
 
 DOMAIN = b"keyprint fingerprint encoding 1"
 KEY = blake3(DOMAIN).digest()
-LIMIT = 1024
+LIMIT = 4096
 
 
 @dataclasses.dataclass(frozen=True)

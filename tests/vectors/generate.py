@@ -92,14 +92,14 @@ VECTORS: list[tuple[str, Any]] = [
     ("class by name", {"reference": [1, "collections", "OrderedDict"]}),
     ("function by name", {"reference": [2, "os.path", "join"]}),
     ("module by name", {"reference": [3, "os.path", ""]}),
-    *((f"text of {n}", repeated("x", n)) for n in (127, 128, 1020, 1021, 1022, 5000)),
-    *((f"list with text of {n}", {"list": [repeated("x", n)]}) for n in (1018, 1019, 1020, 1021, 1022)),
-    *((f"two texts of {n}", {"tuple": [repeated("x", n), repeated("y", n)]}) for n in (507, 508, 509)),
+    *((f"text of {n}", repeated("x", n)) for n in (127, 128, 1024, 4092, 4093, 4094, 9000)),
+    *((f"list with text of {n}", {"list": [repeated("x", n)]}) for n in (4090, 4091, 4092, 4093, 4094)),
+    *((f"two texts of {n}", {"tuple": [repeated("x", n), repeated("y", n)]}) for n in (2043, 2044, 2045)),
     (
         "nested past the edge twice",
-        {"list": [{"list": [repeated("x", 1019)]}, {"list": [repeated("y", 2000)]}]},
+        {"list": [{"list": [repeated("x", 4092)]}, {"list": [repeated("y", 9000)]}]},
     ),
-    ("dict past the edge", {"dict": [[repeated("k", n), repeated("v", n)] for n in (1, 600, 300)]}),
+    ("dict past the edge", {"dict": [[repeated("k", n), repeated("v", n)] for n in (1, 2000, 1200)]}),
 ]
 
 

@@ -10,7 +10,7 @@ pub const ENCODING_VERSION: u32 = 1;
 pub const DOMAIN: &str = "keyprint fingerprint encoding 1";
 
 /// An item of at most this many bytes stands in its parent's stream; a longer one is replaced by its digest.
-pub const INLINE_LIMIT: usize = 1024;
+pub const INLINE_LIMIT: usize = 4096;
 
 /// Stands for an item longer than [`INLINE_LIMIT`]: its 32-byte digest follows.
 pub const DIGEST: u8 = 0x00;

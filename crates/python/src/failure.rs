@@ -5,32 +5,34 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// Why a walk stopped.
-pub(crate) enum Failure {
+/// Why a walk stopped. One pointer wide: results that are hardly ever failures stay in registers.
+pub(crate) struct Failure(Box<Cause>);
+
+enum Cause {
     /// A Python exception; an ordinary one is wrapped with the path, others (`KeyboardInterrupt`,
     /// `SystemExit`) pass through.
     Raised(PyErr),
     /// Something about the value.
-    Refused(Box<Refusal>),
+    Refused(Refusal),
 }
 
 /// What is wrong with a value. `code` is one of those listed in `keyprint/errors.py`.
-pub(crate) struct Refusal {
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-    pub(crate) cause: Option<PyErr>,
+struct Refusal {
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+    cause: Option<PyErr>,
 }
 
 pub(crate) type Walked<T> = Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn refuse(code: &'static str, message: impl Into<String>) -> Self {
-        Self::Refused(Box::new(Refusal { code, message: message.into(), hint: None, cause: None }))
+        Self(Box::new(Cause::Refused(Refusal { code, message: message.into(), hint: None, cause: None })))
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        if let Self::Refused(refusal) = &mut self {
+        if let Cause::Refused(refusal) = &mut *self.0 {
             refusal.hint = Some(hint.into());
         }
         self
@@ -38,26 +40,26 @@ impl Failure {
 
     /// Names an exception as the cause, unless it is one that must pass through.
     pub(crate) fn because(self, py: Python<'_>, error: PyErr) -> Self {
-        match self {
-            Self::Refused(mut refusal) if error.is_instance_of::<PyException>(py) => {
+        match *self.0 {
+            Cause::Refused(mut refusal) if error.is_instance_of::<PyException>(py) => {
                 refusal.cause = Some(error);
-                Self::Refused(refusal)
+                Self(Box::new(Cause::Refused(refusal)))
             }
-            _ => Self::Raised(error),
+            _ => error.into(),
         }
     }
 
     /// The exception for Python, with the path to the culprit inside the value.
     pub(crate) fn into_exception(self, py: Python<'_>, path: &str) -> PyErr {
-        let refusal = match self {
-            Self::Raised(error) if !error.is_instance_of::<PyException>(py) => return error,
-            Self::Raised(error) => Refusal {
+        let refusal = match *self.0 {
+            Cause::Raised(error) if !error.is_instance_of::<PyException>(py) => return error,
+            Cause::Raised(error) => Refusal {
                 code: "raised",
                 message: format!("`{}` was raised while it was read", error.get_type(py)),
                 hint: None,
                 cause: Some(error),
             },
-            Self::Refused(refusal) => *refusal,
+            Cause::Refused(refusal) => refusal,
         };
         exception(py, refusal, path).unwrap_or_else(|error| error)
     }
@@ -77,7 +79,8 @@ fn exception(py: Python<'_>, refusal: Refusal, path: &str) -> PyResult<PyErr> {
 }
 
 impl From<PyErr> for Failure {
+    #[cold]
     fn from(error: PyErr) -> Self {
-        Self::Raised(error)
+        Self(Box::new(Cause::Raised(error)))
     }
 }

@@ -9,6 +9,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::failure::Walked;
+
 /// The builtin types that are read natively, as themselves or as the base of a subclass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
@@ -120,7 +122,7 @@ fn tail(bits: u32) -> u8 {
 
 /// Writes an `int` (or subclass) of any size.
 #[inline]
-pub(crate) fn write_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>) -> PyResult<()> {
+pub(crate) fn write_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>) -> Walked<()> {
     let mut overflow = 0;
     // SAFETY: the caller checked that this is an `int`; `overflow` outlives the call. On an `int`
     // the call runs no Python code.
@@ -129,7 +131,7 @@ pub(crate) fn write_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>) -> Py
         stream.int(value);
         return Ok(());
     }
-    write_big_int(stream, int, overflow < 0)
+    Ok(write_big_int(stream, int, overflow < 0)?)
 }
 
 #[cold]
@@ -159,7 +161,7 @@ pub(crate) fn write_leaf(
     scratch: &mut Vec<u8>,
     kind: Builtin,
     leaf: Borrowed<'_, '_, PyAny>,
-) -> PyResult<()> {
+) -> Walked<()> {
     let object = leaf.as_ptr();
     match kind {
         Builtin::Str => write_str(stream, scratch, leaf),

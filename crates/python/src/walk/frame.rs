@@ -1,9 +1,7 @@
 //! The walk's own stack: what is open, and where its next child comes from.
 
-use std::rc::Rc;
-
-use keyprint_fingerprint::Mark;
 use keyprint_fingerprint::memo::Ties;
+use keyprint_fingerprint::{ItemHasher, Mark};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -13,8 +11,8 @@ use super::builtin::Builtin;
 use super::plan::Rule;
 
 /// One open item of the encoding.
-pub(crate) struct Frame<'py> {
-    pub(crate) source: Source<'py>,
+pub(crate) struct Frame<'a, 'py> {
+    pub(crate) source: Source<'a, 'py>,
     /// The object that is being read; keeps it alive.
     pub(crate) owner: Bound<'py, PyAny>,
     pub(crate) at: usize,
@@ -24,6 +22,8 @@ pub(crate) struct Frame<'py> {
     pub(crate) entries: Option<usize>,
     pub(crate) ties: Ties,
     pub(crate) place: Standing,
+    /// The beginning of a very long item, hashed already.
+    pub(crate) spilled: Option<Box<ItemHasher>>,
     /// A part of its owner's encoding, not an object of its own.
     pub(crate) part: bool,
     /// Counts towards the limit on reductions that keep making new objects.
@@ -59,7 +59,7 @@ pub(crate) struct Standing {
 }
 
 /// Where children come from.
-pub(crate) enum Source<'py> {
+pub(crate) enum Source<'a, 'py> {
     List,
     Tuple,
     Dict {
@@ -69,7 +69,7 @@ pub(crate) enum Source<'py> {
         /// The value whose key is open now.
         pending: Option<Bound<'py, PyAny>>,
     },
-    Fields(Rc<Known<'py>>),
+    Fields(&'a Known<'py>),
     /// Values taken out beforehand.
     Values(Vec<Bound<'py, PyAny>>),
     Pairs {
@@ -104,7 +104,7 @@ pub(crate) enum Item<'py> {
     },
 }
 
-impl Frame<'_> {
+impl Frame<'_, '_> {
     /// How a path shows the child that is open now.
     pub(crate) fn child_label(&self) -> String {
         let last = self.at.saturating_sub(1);

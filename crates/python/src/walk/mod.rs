@@ -37,7 +37,6 @@ mod reduce;
 mod reference;
 mod structure;
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use keyprint_fingerprint::memo::{Memo, Seen, Ties};
@@ -47,6 +46,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustc_hash::FxHashMap;
+use typed_arena::Arena;
 
 pub(crate) use self::frame::short_repr;
 use self::frame::{Frame, Item, Opening, Source, Standing};
@@ -60,6 +60,9 @@ const STEPS_PER_CHECK: u32 = 8192;
 
 /// A value whose cycles make the walk repeat itself more often than this is refused.
 const MOST_REPEATS: usize = 250_000;
+
+/// Bytes of one open item that are kept before they are hashed.
+const MOST_BUFFERED: usize = 4 << 20;
 
 /// Types that are found again without a look at the table. A power of two.
 const RECENT: usize = 32;
@@ -76,7 +79,7 @@ pub(crate) struct Known<'py> {
 }
 
 /// An object, what is known of its type, and how many references to it are not the walk's own.
-type Pending<'py> = (Bound<'py, PyAny>, Rc<Known<'py>>, isize);
+type Pending<'a, 'py> = (Bound<'py, PyAny>, &'a Known<'py>, isize);
 
 /// A remembered item: where its bytes are.
 #[derive(Clone, Copy)]
@@ -96,25 +99,27 @@ pub(crate) struct Outcome {
     pub(crate) trace: Option<Trace>,
 }
 
-pub(crate) struct Walk<'py, 'c> {
+pub(crate) struct Walk<'a, 'py> {
     py: Python<'py>,
-    config: &'c Config,
-    plans: &'c Plans,
+    config: &'a Config,
+    plans: &'a Plans,
+    /// What `known` refers to.
+    arena: &'a Arena<Known<'py>>,
     stream: Stream,
     /// Where the children of open unordered items begin.
     entries: Vec<Mark>,
-    frames: Vec<Frame<'py>>,
+    frames: Vec<Frame<'a, 'py>>,
     memo: Memo<usize, Span>,
     /// The bytes of remembered items.
     remembered: Vec<u8>,
     /// Remembered objects, kept so that their addresses are not used again.
     kept: Vec<Bound<'py, PyAny>>,
-    known: FxHashMap<usize, Rc<Known<'py>>>,
+    known: FxHashMap<usize, &'a Known<'py>>,
     /// The types met most recently, by a few bits of their addresses.
-    recent: [Option<Rc<Known<'py>>>; RECENT],
+    recent: [Option<&'a Known<'py>>; RECENT],
     /// The first child of the top frame that has parts, found while the frame was opened. It waits
     /// here for the loop: opening it at once would recurse.
-    pending: Option<Pending<'py>>,
+    pending: Option<Pending<'a, 'py>>,
     /// Depths of open objects that are not tracked, once Python code may refer to them.
     shadow: Option<FxHashMap<usize, usize>>,
     scratch: Vec<u8>,
@@ -135,10 +140,12 @@ pub(crate) fn walk<'py>(
     value: &Bound<'py, PyAny>,
     trace: bool,
 ) -> PyResult<Outcome> {
+    let arena = Arena::new();
     let mut walk = Walk {
         py: value.py(),
         config,
         plans,
+        arena: &arena,
         stream: Stream::new(),
         entries: Vec::new(),
         frames: Vec::new(),
@@ -173,7 +180,7 @@ pub(crate) fn walk<'py>(
     }
 }
 
-impl<'py> Walk<'py, '_> {
+impl<'a, 'py> Walk<'a, 'py> {
     fn run(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
         self.visit(value.as_borrowed(), 0)?;
         while !self.frames.is_empty() {
@@ -183,7 +190,7 @@ impl<'py> Walk<'py, '_> {
             }
             self.steps -= 1;
             match self.pending.take() {
-                Some((value, known, others)) => self.visit_composite(value, &known, others)?,
+                Some((value, known, others)) => self.visit_composite(value, known, others)?,
                 None => self.advance()?,
             }
         }
@@ -218,7 +225,7 @@ impl<'py> Walk<'py, '_> {
         }
     }
 
-    fn top(&mut self) -> &mut Frame<'py> {
+    fn top(&mut self) -> &mut Frame<'a, 'py> {
         self.frames.last_mut().expect("the walk is not over")
     }
 
@@ -241,7 +248,7 @@ impl<'py> Walk<'py, '_> {
                 }
                 return Ok(());
             }
-            self.visit(child, 0)?;
+            self.visit_other(child, 0)?;
             if self.frames.len() != depth {
                 return Ok(());
             }
@@ -303,7 +310,7 @@ impl<'py> Walk<'py, '_> {
                 let value = value.to_owned();
                 let name = name.to_owned();
                 self.set_dict(Some(name), None);
-                self.visit(value.as_borrowed(), 1)?;
+                self.visit_other(value.as_borrowed(), 1)?;
             } else {
                 let (name, value) = (name.to_owned(), value.to_owned());
                 self.set_dict(Some(name.clone()), Some(value));
@@ -325,7 +332,7 @@ impl<'py> Walk<'py, '_> {
     fn advance_fields(&mut self) -> Walked<()> {
         let depth = self.frames.len();
         let known = match &self.top().source {
-            Source::Fields(known) => Rc::clone(known),
+            Source::Fields(known) => *known,
             _ => unreachable!("the caller looked"),
         };
         let Rule::Fields { fields, extras, .. } = &known.plan.rule else {
@@ -443,7 +450,7 @@ impl<'py> Walk<'py, '_> {
                 Item::Bytes(bytes) => self.stream.blob_bytes(&bytes),
                 Item::Value(value) => self.visit(value.as_borrowed(), 1)?,
                 Item::Content(object, kind) => {
-                    self.open_builtin(&object, kind, Standing { tracked: false, fresh: false }, true)?;
+                    self.open_builtin(object, kind, Standing { tracked: false, fresh: false }, true)?;
                 }
                 Item::Sequence(tag, values) => self.open_values(&owner, tag, values)?,
                 Item::Pairs { tag, pairs, attributes } => self.open_pairs(&owner, tag, pairs, attributes)?,
@@ -462,7 +469,7 @@ impl<'py> Walk<'py, '_> {
     }
 
     /// Writes a value of the commonest exact types; false if it is anything else.
-    #[inline]
+    #[inline(always)]
     fn write_direct(&mut self, value: Borrowed<'_, 'py, PyAny>) -> Walked<bool> {
         // SAFETY: a live object has a type.
         let class = unsafe { ffi::Py_TYPE(value.as_ptr()) };
@@ -501,6 +508,12 @@ impl<'py> Walk<'py, '_> {
         if self.direct && self.write_direct(value)? {
             return Ok(());
         }
+        self.visit_other(value, held)
+    }
+
+    /// Takes a value that is not one of the commonest leaves.
+    #[inline]
+    fn visit_other(&mut self, value: Borrowed<'_, 'py, PyAny>, held: isize) -> Walked<()> {
         let others = builtin::references(value) - held;
         let value = value.to_owned();
         if self.trace.is_none() {
@@ -533,42 +546,44 @@ impl<'py> Walk<'py, '_> {
 
     fn visit_object(&mut self, value: Bound<'py, PyAny>, others: isize) -> Walked<()> {
         let known = self.known(&value)?;
-        if self.write_leaf(&value, &known)? {
+        if !known.plan.composite && self.write_leaf(&value, known)? {
             return Ok(());
         }
-        self.visit_composite(value, &known, others)
+        self.visit_composite(value, known, others)
     }
 
     /// Takes a value with parts, to which there are `others` references besides the walk's own.
     fn visit_composite(
         &mut self,
         value: Bound<'py, PyAny>,
-        known: &Rc<Known<'py>>,
+        known: &'a Known<'py>,
         others: isize,
     ) -> Walked<()> {
         let depth = self.frames.len();
         let tracked = others > 1 || depth == 0;
+        let parent_fresh = self.frames.last().is_some_and(|frame| frame.place.fresh);
+        let fresh = others == 0 || parent_fresh && others == 1;
+        if !tracked && self.shadow.is_none() {
+            self.opened += 1;
+            return self.open_common(value, known, Standing { tracked, fresh });
+        }
         let address = value.as_ptr() as usize;
         let seen = if tracked { self.memo.arrive(address, depth) } else { Seen::New };
         let seen = match (seen, &self.shadow) {
             (Seen::New, Some(shadow)) => shadow.get(&address).map_or(Seen::New, |depth| Seen::Open(*depth)),
             (seen, _) => seen,
         };
-        let parent_fresh = self.frames.last().is_some_and(|frame| frame.place.fresh);
         match seen {
             Seen::Done(span, ties) => {
                 self.stream.replay(&self.remembered[span.start..span.end]);
                 self.reused += 1;
-                if let Some(parent) = self.frames.last_mut() {
-                    parent.ties.merge(ties);
-                }
+                self.settle(ties);
                 Ok(())
             }
             Seen::Open(at) => self.back(&value, at),
             Seen::New => {
                 self.opened += 1;
-                let fresh = others == 0 || parent_fresh && others == 1;
-                self.open(value, known, Standing { tracked, fresh })
+                self.open_common(value, known, Standing { tracked, fresh })
             }
         }
     }
@@ -597,7 +612,7 @@ impl<'py> Walk<'py, '_> {
     /// Opens a frame.
     // Inlined, so that the frame is built where it will stand and not copied there.
     #[inline(always)]
-    fn push(&mut self, source: Source<'py>, owner: Bound<'py, PyAny>, opening: Opening) -> Walked<()> {
+    fn push(&mut self, source: Source<'a, 'py>, owner: Bound<'py, PyAny>, opening: Opening) -> Walked<()> {
         let Opening { at, len, mark, ordered, place, part } = opening;
         if part {
             if let Some(trace) = &mut self.trace {
@@ -608,7 +623,20 @@ impl<'py> Walk<'py, '_> {
         }
         let entries = (!ordered).then_some(self.entries.len());
         let ties = Ties::NONE;
-        self.frames.push(Frame { source, owner, at, len, mark, entries, ties, place, part, endless: false });
+        let (spilled, endless) = (None, false);
+        self.frames.push(Frame {
+            source,
+            owner,
+            at,
+            len,
+            mark,
+            entries,
+            ties,
+            place,
+            spilled,
+            part,
+            endless,
+        });
         Ok(())
     }
 
@@ -637,7 +665,13 @@ impl<'py> Walk<'py, '_> {
     fn close(&mut self) -> Walked<()> {
         let frame = self.frames.pop().expect("the walk is not over");
         match frame.entries {
-            None => self.stream.close(frame.mark),
+            None => match frame.spilled {
+                None => self.stream.close(frame.mark),
+                Some(mut hasher) => {
+                    self.stream.spill(frame.mark, &mut hasher);
+                    self.stream.replace(frame.mark, hasher.finish());
+                }
+            },
             Some(first) => {
                 self.stream.close_unordered(frame.mark, &self.entries[first..]);
                 self.entries.truncate(first);
@@ -657,13 +691,22 @@ impl<'py> Walk<'py, '_> {
             self.kept.push(frame.owner);
             self.memo.close(frame.ties, span)
         };
-        if let Some(parent) = self.frames.last_mut() {
-            parent.ties.merge(ties);
-        }
         if let Some(trace) = &mut self.trace {
             trace.close((!frame.part).then(|| self.stream.digest_from(frame.mark)));
         }
+        self.settle(ties);
         Ok(())
+    }
+
+    /// Notes in the top frame that one of its children is written, with these ties.
+    #[inline]
+    fn settle(&mut self, ties: Ties) {
+        let Some(parent) = self.frames.last_mut() else { return };
+        parent.ties.merge(ties);
+        // Many references to one object can make an item far longer than the value is in memory.
+        if self.stream.mark() - parent.mark > MOST_BUFFERED && parent.entries.is_none() {
+            self.stream.spill(parent.mark, parent.spilled.get_or_insert_default());
+        }
     }
 
     /// Keeps the bytes of the item that begins at `mark`.
@@ -675,25 +718,25 @@ impl<'py> Walk<'py, '_> {
 
     /// The plan of a value's type, and what this walk knows about the type.
     #[inline]
-    fn known(&mut self, value: &Bound<'py, PyAny>) -> Walked<Rc<Known<'py>>> {
+    fn known(&mut self, value: &Bound<'py, PyAny>) -> Walked<&'a Known<'py>> {
         let class = value.get_type_ptr();
         let address = class as usize;
         // Type objects are more than 256 bytes apart.
         let place = (address >> 8 ^ address >> 13) % RECENT;
-        if let Some(known) = &self.recent[place]
+        if let Some(known) = self.recent[place]
             && known.class.as_type_ptr() == class
         {
-            return Ok(Rc::clone(known));
+            return Ok(known);
         }
         let known = match self.known.get(&address) {
-            Some(known) => Rc::clone(known),
+            Some(known) => *known,
             None => {
-                let known = Rc::new(self.learn(value)?);
-                self.known.insert(address, Rc::clone(&known));
+                let known: &'a Known<'py> = self.arena.alloc(self.learn(value)?);
+                self.known.insert(address, known);
                 known
             }
         };
-        self.recent[place] = Some(Rc::clone(&known));
+        self.recent[place] = Some(known);
         Ok(known)
     }
 

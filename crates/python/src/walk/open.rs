@@ -1,12 +1,10 @@
 //! Starting an object: from its plan to bytes, or to a frame with its parts.
 
-use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use keyprint_fingerprint::Fingerprint;
 use keyprint_fingerprint::stream::shape;
 use keyprint_fingerprint::tag::{self, Referent};
-use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -72,7 +70,7 @@ pub(crate) fn field<'a, 'py>(
     })
 }
 
-impl<'py> Walk<'py, '_> {
+impl<'a, 'py> Walk<'a, 'py> {
     /// Writes a value that has no parts; false if it has some.
     pub(super) fn write_leaf(&mut self, value: &Bound<'py, PyAny>, known: &Known<'py>) -> Walked<bool> {
         match &known.plan.rule {
@@ -112,7 +110,7 @@ impl<'py> Walk<'py, '_> {
     }
 
     fn write_builtin(&mut self, value: &Bound<'py, PyAny>, kind: Builtin) -> Walked<()> {
-        Ok(builtin::write_leaf(&mut self.stream, &mut self.scratch, kind, value.as_borrowed())?)
+        builtin::write_leaf(&mut self.stream, &mut self.scratch, kind, value.as_borrowed())
     }
 
     fn write_fingerprint(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
@@ -176,16 +174,28 @@ impl<'py> Walk<'py, '_> {
         Ok(())
     }
 
-    /// Opens a value that has parts.
-    pub(super) fn open(
+    /// Opens a value that has parts, the commonest kinds without a detour.
+    #[inline]
+    pub(super) fn open_common(
         &mut self,
         value: Bound<'py, PyAny>,
-        known: &Rc<Known<'py>>,
+        known: &'a Known<'py>,
         standing: Standing,
     ) -> Walked<()> {
+        match &known.plan.rule {
+            Rule::Fields { layout, fields, extras } if known.importable => {
+                self.open_fields(value, known, layout, fields, *extras, standing)
+            }
+            Rule::Builtin(kind) => self.open_builtin(value, *kind, standing, false),
+            _ => self.open(value, known, standing),
+        }
+    }
+
+    /// Opens a value that has parts.
+    fn open(&mut self, value: Bound<'py, PyAny>, known: &'a Known<'py>, standing: Standing) -> Walked<()> {
         let plan = &known.plan;
         match &plan.rule {
-            Rule::Builtin(kind) => self.open_builtin(&value, *kind, standing, false),
+            Rule::Builtin(kind) => self.open_builtin(value, *kind, standing, false),
             Rule::Fields { layout, fields, extras } => {
                 if known.importable {
                     return self.open_fields(value, known, layout, fields, *extras, standing);
@@ -275,7 +285,7 @@ impl<'py> Walk<'py, '_> {
     fn open_fields(
         &mut self,
         value: Bound<'py, PyAny>,
-        known: &Rc<Known<'py>>,
+        known: &'a Known<'py>,
         layout: &Layout,
         fields: &[Field],
         extras: bool,
@@ -284,7 +294,7 @@ impl<'py> Walk<'py, '_> {
         let mark = self.stream.open_record(&layout.digest);
         let opening = Opening::new(fields.len() + usize::from(extras), mark, standing);
         if !self.direct {
-            return self.push(Source::Fields(Rc::clone(known)), value, opening);
+            return self.push(Source::Fields(known), value, opening);
         }
         let mut inline = inline_values(&value, &known.plan);
         for (at, place) in fields.iter().enumerate() {
@@ -301,22 +311,18 @@ impl<'py> Walk<'py, '_> {
                 // may also move the attributes.
                 let child = child.to_owned();
                 let child_known = self.known(&child)?;
-                if self.write_leaf(&child, &child_known)? {
+                if !child_known.plan.composite && self.write_leaf(&child, child_known)? {
                     inline = inline_values(&value, &known.plan);
                     continue;
                 }
-                self.push(Source::Fields(Rc::clone(known)), value, Opening { at: at + 1, ..opening })?;
+                self.push(Source::Fields(known), value, Opening { at: at + 1, ..opening })?;
                 self.pending = Some((child, child_known, others));
                 return Ok(());
             }
-            return self.push(Source::Fields(Rc::clone(known)), value, Opening { at, ..opening });
+            return self.push(Source::Fields(known), value, Opening { at, ..opening });
         }
         if extras {
-            return self.push(
-                Source::Fields(Rc::clone(known)),
-                value,
-                Opening { at: fields.len(), ..opening },
-            );
+            return self.push(Source::Fields(known), value, Opening { at: fields.len(), ..opening });
         }
         self.stream.close(mark);
         self.remember_leaf(value, mark, standing);
@@ -335,7 +341,7 @@ impl<'py> Walk<'py, '_> {
     /// Opens what an object holds as an instance of a builtin.
     pub(super) fn open_builtin(
         &mut self,
-        value: &Bound<'py, PyAny>,
+        value: Bound<'py, PyAny>,
         kind: Builtin,
         standing: Standing,
         part: bool,
@@ -344,20 +350,20 @@ impl<'py> Walk<'py, '_> {
             Builtin::List => self.open_sequence(value, Source::List, tag::LIST, standing, part),
             Builtin::Tuple => self.open_sequence(value, Source::Tuple, tag::TUPLE, standing, part),
             Builtin::Dict => {
-                let len = builtin::dict_len(value);
+                let len = builtin::dict_len(&value);
                 let mark = self.stream.open(tag::DICT, len);
                 let source = Source::Dict { position: 0, key: None, pending: None };
                 let opening = Opening { ordered: false, part, ..Opening::new(len, mark, standing) };
-                self.push(source, value.clone(), opening)
+                self.push(source, value, opening)
             }
             Builtin::Set | Builtin::FrozenSet => {
-                let values = builtin::set_elements(kind, value)?;
+                let values = builtin::set_elements(kind, &value)?;
                 let tag = if kind == Builtin::Set { tag::SET } else { tag::FROZENSET };
                 let mark = self.stream.open(tag, values.len());
                 let opening = Opening { ordered: false, part, ..Opening::new(values.len(), mark, standing) };
-                self.push(Source::Values(values), value.clone(), opening)
+                self.push(Source::Values(values), value, opening)
             }
-            leaf => self.write_builtin(value, leaf),
+            leaf => self.write_builtin(&value, leaf),
         }
     }
 
@@ -365,8 +371,8 @@ impl<'py> Walk<'py, '_> {
     /// others never becomes a frame.
     fn open_sequence(
         &mut self,
-        value: &Bound<'py, PyAny>,
-        source: Source<'py>,
+        value: Bound<'py, PyAny>,
+        source: Source<'a, 'py>,
         tag: u8,
         standing: Standing,
         part: bool,
@@ -374,13 +380,13 @@ impl<'py> Walk<'py, '_> {
         /// Longer ones are left to the loop, which looks at signals.
         const MOST_AT_ONCE: usize = 1024;
         let is_list = tag == tag::LIST;
-        let len = if is_list { builtin::list_len(value) } else { builtin::tuple_len(value) };
+        let len = if is_list { builtin::list_len(&value) } else { builtin::tuple_len(&value) };
         let mark = self.stream.open(tag, len);
         let mut at = 0;
         if self.direct {
             while at < len.min(MOST_AT_ONCE) {
                 let child =
-                    if is_list { builtin::list_item(value, at) } else { builtin::tuple_item(value, at) };
+                    if is_list { builtin::list_item(&value, at) } else { builtin::tuple_item(&value, at) };
                 if !self.write_direct(child)? {
                     break;
                 }
@@ -388,11 +394,11 @@ impl<'py> Walk<'py, '_> {
             }
             if at == len {
                 self.stream.close(mark);
-                self.remember_leaf(value.clone(), mark, standing);
+                self.remember_leaf(value, mark, standing);
                 return Ok(());
             }
         }
-        self.push(source, value.clone(), Opening { at, part, ..Opening::new(len, mark, standing) })
+        self.push(source, value, Opening { at, part, ..Opening::new(len, mark, standing) })
     }
 
     pub(super) fn open_values(
@@ -802,7 +808,7 @@ impl<'py> Walk<'py, '_> {
     fn open_described(
         &mut self,
         value: Bound<'py, PyAny>,
-        known: &Rc<Known<'py>>,
+        known: &'a Known<'py>,
         rule: Bound<'py, PyAny>,
         standing: Standing,
     ) -> Walked<()> {
@@ -811,15 +817,8 @@ impl<'py> Walk<'py, '_> {
             Ok(_) => rule,
             Err(_) => rule.call1((&value,)).map_err(|error| {
                 let class = &known.plan.class;
-                if error.is_instance_of::<PyException>(self.py) {
-                    Failure::refuse(
-                        "rule-failed",
-                        format!("the rule for `{}.{}` raised", class.module, class.qualname),
-                    )
-                    .because(self.py, error)
-                } else {
-                    Failure::Raised(error)
-                }
+                let message = format!("the rule for `{}.{}` raised", class.module, class.qualname);
+                Failure::refuse("rule-failed", message).because(self.py, error)
             })?,
         };
         if described.is(self.py.NotImplemented()) {
@@ -897,7 +896,8 @@ impl<'py> Walk<'py, '_> {
         if self.write_leaf(&value, &known)? {
             return Ok(());
         }
-        self.open(value, &Rc::new(known), standing)
+        let known = self.arena.alloc(known);
+        self.open(value, known, standing)
     }
 
     /// A described value under its class, or under the tag that the description gives instead.

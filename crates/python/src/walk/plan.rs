@@ -137,6 +137,8 @@ pub(crate) struct Plan {
     pub(crate) slots: Vec<(Py<PyString>, isize)>,
     /// Attributes that do not count: skipped by name, or memoised by `cached_property`.
     pub(crate) hidden: Vec<Py<PyString>>,
+    /// Whether instances have parts, whatever they hold.
+    pub(crate) composite: bool,
     /// Whether instances have neither attributes nor slots.
     pub(crate) bare: bool,
     /// The class's table of inline attribute names, when the plan was made.
@@ -153,9 +155,14 @@ unsafe impl Sync for Plan {}
 
 impl Plan {
     pub(crate) fn new(class: &Bound<'_, PyType>, rule: Rule) -> PyResult<Self> {
+        let composite = match &rule {
+            Rule::Builtin(kind) => !kind.is_leaf(),
+            rule => matches!(rule, Rule::Fields { .. } | Rule::Object(_) | Rule::Enum(_)),
+        };
         Ok(Self {
             class: Class::of(class)?,
             rule,
+            composite,
             slots: Vec::new(),
             hidden: Vec::new(),
             bare: false,
