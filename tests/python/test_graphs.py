@@ -228,3 +228,19 @@ def test_reference_counts_are_left_as_they_were() -> None:
         fingerprinter.explain(value)
         fingerprinter.diff(value, [shared])
     assert [sys.getrefcount(thing) for thing in objects] == before
+
+
+def test_many_references_to_one_object() -> None:
+    """The item is far longer than the value: it is hashed as it goes, with the same result."""
+    import reference_encoder as reference
+
+    shared = ("x" * 3000, [1])
+    for value in (
+        [shared] * 3000,
+        tuple([shared] * 3000),
+        [[shared] * 2000, [shared] * 2000],
+        {"k": [shared] * 3000},
+    ):
+        assert fp(value).hex() == reference.fingerprint(value)
+        assert fingerprinter.explain(value).fingerprint == fp(value)
+    assert fp([shared] * 1_000_000) != fp([shared] * 1_000_001)

@@ -86,7 +86,10 @@ keys = some.recursive(
     max_leaves=6,
 )
 plain = some.recursive(
-    keys | some.text(min_size=1000, max_size=1100) | some.integers(4080, 4100).map(lambda n: "x" * n) | some.complex_numbers(allow_nan=True),
+    keys
+    | some.text(min_size=1000, max_size=1100)
+    | some.integers(4080, 4100).map(lambda n: "x" * n)
+    | some.complex_numbers(allow_nan=True),
     lambda inner: (
         some.lists(inner, max_size=5)
         | some.dictionaries(keys, inner, max_size=5)

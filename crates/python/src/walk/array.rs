@@ -292,25 +292,39 @@ impl<'py> Elements<'py> {
             // SAFETY: the array has `count` elements, one after the other, from `data` on.
             return take(unsafe { std::slice::from_raw_parts(self.data, count * self.element.size) });
         }
+        // Rows of the last axis are gathered element by element; the other axes are counted through.
+        let (row, stride) = match (self.shape.last(), self.strides.last()) {
+            (Some(row), Some(stride)) => (*row, *stride),
+            _ => (1, 0),
+        };
+        let outer = self.shape.len().saturating_sub(1);
+        let batch = (GATHER / self.element.packed_size().max(1)).max(1);
         let mut gathered = Vec::with_capacity(GATHER + self.element.packed_size());
-        let mut index = vec![0usize; self.shape.len()];
-        let mut place = self.data;
-        for _ in 0..count {
-            // SAFETY: `place` is the element at `index`, which is in range.
-            unsafe { self.element.pack(place, &mut gathered) };
-            if gathered.len() >= GATHER {
-                take(&gathered)?;
-                gathered.clear();
-                self.py.check_signals()?;
+        let mut index = vec![0usize; outer];
+        let mut start = self.data;
+        for _ in 0..count / row {
+            let mut at = 0;
+            while at < row {
+                let many = batch.min(row - at);
+                // SAFETY: the elements `at..at + many` of the row at `index`, which is in range.
+                unsafe {
+                    self.element.pack_many(start.offset(at as isize * stride), stride, many, &mut gathered)
+                };
+                at += many;
+                if gathered.len() >= GATHER {
+                    take(&gathered)?;
+                    gathered.clear();
+                    self.py.check_signals()?;
+                }
             }
-            for axis in (0..index.len()).rev() {
+            for axis in (0..outer).rev() {
                 index[axis] += 1;
                 // The pointer may pass the end for a moment; it is only followed when in range.
-                place = place.wrapping_offset(self.strides[axis]);
+                start = start.wrapping_offset(self.strides[axis]);
                 if index[axis] < self.shape[axis] {
                     break;
                 }
-                place = place.wrapping_offset(-self.strides[axis] * self.shape[axis] as isize);
+                start = start.wrapping_offset(-self.strides[axis] * self.shape[axis] as isize);
                 index[axis] = 0;
             }
         }

@@ -227,12 +227,36 @@ impl Element {
         self.pieces.iter().map(|piece| piece.unit * piece.count).sum()
     }
 
-    /// Appends the bytes that count, little-endian.
+    /// Appends the bytes that count, little-endian, of `count` elements that are `stride` bytes apart.
+    ///
+    /// # Safety
+    ///
+    /// Each of these places has an element: `self.size` readable bytes.
+    pub(crate) unsafe fn pack_many(&self, place: *const u8, stride: isize, count: usize, out: &mut Vec<u8>) {
+        // SAFETY: as the caller promises; a plain element of N bytes is read as that many.
+        unsafe {
+            if self.is_plain() {
+                match self.size {
+                    1 => return copy_many::<1>(place, stride, count, out),
+                    2 => return copy_many::<2>(place, stride, count, out),
+                    4 => return copy_many::<4>(place, stride, count, out),
+                    8 => return copy_many::<8>(place, stride, count, out),
+                    16 => return copy_many::<16>(place, stride, count, out),
+                    _ => {}
+                }
+            }
+            for at in 0..count {
+                self.pack(place.offset(at as isize * stride), out);
+            }
+        }
+    }
+
+    /// Appends the bytes that count of one element.
     ///
     /// # Safety
     ///
     /// `place` points to an element: `self.size` readable bytes.
-    pub(crate) unsafe fn pack(&self, place: *const u8, out: &mut Vec<u8>) {
+    unsafe fn pack(&self, place: *const u8, out: &mut Vec<u8>) {
         for piece in &self.pieces {
             for at in 0..piece.count {
                 // SAFETY: pieces lie within the element.
@@ -242,6 +266,19 @@ impl Element {
                 if piece.swap { out.extend(unit.iter().rev()) } else { out.extend_from_slice(unit) }
             }
         }
+    }
+}
+
+/// Appends `count` elements of N bytes that are `stride` bytes apart.
+///
+/// # Safety
+///
+/// Each of these places has N readable bytes.
+unsafe fn copy_many<const N: usize>(place: *const u8, stride: isize, count: usize, out: &mut Vec<u8>) {
+    out.reserve(count * N);
+    for at in 0..count {
+        // SAFETY: as the caller promises; the type has no alignment.
+        out.extend_from_slice(unsafe { &*place.offset(at as isize * stride).cast::<[u8; N]>() });
     }
 }
 

@@ -703,8 +703,10 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn settle(&mut self, ties: Ties) {
         let Some(parent) = self.frames.last_mut() else { return };
         parent.ties.merge(ties);
-        // Many references to one object can make an item far longer than the value is in memory.
-        if self.stream.mark() - parent.mark > MOST_BUFFERED && parent.entries.is_none() {
+        // Many references to one object can make an item far longer than the value is in memory. A
+        // trace, which is as long itself, goes on to look at what is written.
+        let long = self.stream.mark() - parent.mark > MOST_BUFFERED;
+        if long && parent.entries.is_none() && self.trace.is_none() {
             self.stream.spill(parent.mark, parent.spilled.get_or_insert_default());
         }
     }
