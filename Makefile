@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO ?= cargo
-PROFILE ?= release
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 SAY = @printf '\n\033[1m== %s\033[0m\n'
@@ -29,9 +28,15 @@ $(VENV)/.tools: requirements/tools.txt requirements/test.txt
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(RUST_SOURCES) pyproject.toml
-	$(SAY) "The extension: compiling ($(PROFILE))"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --profile $(PROFILE)
+	$(SAY) "The extension: compiling"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release
 	@touch $@
+
+# Builds a wheel with a profile ($2) and installs it into an environment ($1) of its own.
+define install
+rm -rf $1/wheels && $(BIN)/maturin build --quiet --profile $2 --interpreter $1/bin/python --out $1/wheels \
+	&& $1/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $1/wheels/*.whl
+endef
 
 # -- The main job --------------------------------------------------------------------------------
 
@@ -77,8 +82,12 @@ test-python: setup
 test-all-pythons: setup
 	@BIN="$(CURDIR)/$(BIN)" tests/all_pythons
 
-check-debug:
-	$(MAKE) --no-print-directory test-python VENV=.venvs/checked PROFILE=checked
+check-debug: $(VENV)/.tools
+	$(SAY) "Python: tests, on a build with assertions and overflow checks"
+	@test -x .venvs/checked/bin/python || $(PYTHON) -m venv .venvs/checked
+	@.venvs/checked/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/test.txt
+	@$(call install,.venvs/checked,checked)
+	.venvs/checked/bin/python -m pytest -q
 
 fuzz:
 	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60
@@ -87,7 +96,7 @@ fuzz:
 
 bench: bench/.venv/.peers
 	$(SAY) "The extension, for the benchmark's own environment"
-	@PATH="$(CURDIR)/bench/.venv/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/bench/.venv" $(BIN)/maturin develop --release
+	@$(call install,bench/.venv,release)
 	$(SAY) "Fingerprints"
 	@bench/.venv/bin/python bench/fingerprints.py
 	$(SAY) "Derived encodings, from Rust"
