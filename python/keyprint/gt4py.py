@@ -252,7 +252,10 @@ class _SkippingFields:
 
     def __call__(self, node: Any) -> Deconstruction[Any]:
         items = getattr(node, "iter_children_items", None)
-        pairs = items() if items is not None else _field_items(node, type(node))
+        if items is None and _declared_fields(type(node)) is None:
+            pairs: Iterable[tuple[str, Any]] = sorted(vars(node).items())
+        else:
+            pairs = items() if items is not None else _field_items(node, type(node))
         return _fields(type(node), (pair for pair in pairs if pair[0] not in self.skipped))
 
 
@@ -298,9 +301,16 @@ def _deconstruct_fields_or_reduction(obj: Any) -> Deconstruction[Any]:
     )
 
 
-def _instance_state(obj: Any) -> tuple[Any, ...]:
-    state = getattr(obj, "__dict__", None)
-    return ((b"__dict__", dict(state)),) if state else ()
+def _instance_state(obj: Any) -> Any:
+    """Attributes and slots of an instance of a subclass of a builtin; ``None`` if there are none."""
+    if type(obj).__module__ == "builtins":
+        return None
+    return object.__reduce_ex__(obj, 2)[2] or None
+
+
+def _with_state(obj: Any, content: Any, state: Any) -> Deconstruction[Any]:
+    """An instance of a subclass of a builtin: what it holds as one, and its state."""
+    return Deconstruction.from_pieces(content, state, state=b"stateful\0" + _tag(obj))
 
 
 def _tag(obj: Any) -> bytes:
@@ -319,28 +329,31 @@ def _deconstruct_enum_class(obj: enum.EnumMeta) -> Deconstruction[Any]:
 
 def _leaf(encode: Callable[[Any], bytes]) -> Deconstructor:
     def deconstruct(obj: Any) -> Deconstruction[Any]:
-        if (state := _instance_state(obj)) != ():
-            return Deconstruction.from_pieces(*state, state=_tag(obj) + b"\0" + encode(obj))
+        if (state := _instance_state(obj)) is not None:
+            return _with_state(obj, encode(obj), state)
         return EmptyDeconstruction.from_typed_value(type(obj), encode(obj))
 
     return deconstruct
 
 
-def _sequence(ordered: bool) -> Deconstructor:
+def _sequence(base: type, ordered: bool) -> Deconstructor:
     def deconstruct(obj: Any) -> Deconstruction[Any]:
-        return Deconstruction.from_pieces(*obj, *_instance_state(obj), state=_tag(obj), ordered=ordered)
+        if (state := _instance_state(obj)) is not None:
+            return _with_state(obj, base(obj), state)
+        return Deconstruction.from_pieces(*obj, state=_tag(obj), ordered=ordered)
 
     return deconstruct
 
 
 def _deconstruct_dict(obj: dict[Any, Any]) -> Deconstruction[Any]:
     ordered = isinstance(obj, collections.OrderedDict)
-    pieces = (*obj.items(), *_instance_state(obj))
-    return Deconstruction.from_pieces(*pieces, state=_tag(obj), ordered=ordered)
+    if (state := _instance_state(obj)) is not None:
+        return _with_state(obj, tuple(obj.items()) if ordered else dict(obj), state)
+    return Deconstruction.from_pieces(*obj.items(), state=_tag(obj), ordered=ordered)
 
 
 def _deconstruct_defaultdict(obj: collections.defaultdict[Any, Any]) -> Deconstruction[Any]:
-    return Deconstruction.from_pieces(obj.default_factory, dict(obj), *_instance_state(obj), state=_tag(obj))
+    return Deconstruction.from_pieces(obj.default_factory, dict(obj), _instance_state(obj), state=_tag(obj))
 
 
 def _deconstruct_namespace(obj: types.SimpleNamespace) -> Deconstruction[Any]:
@@ -396,10 +409,10 @@ _COMMON: Final[dict[type, Deconstructor]] = {
     str: _leaf(lambda obj: str.encode(obj, "utf-8", "surrogatepass")),
     bytes: _leaf(bytes),
     bytearray: _leaf(bytes),
-    tuple: _sequence(ordered=True),
-    list: _sequence(ordered=True),
-    set: _sequence(ordered=False),
-    frozenset: _sequence(ordered=False),
+    tuple: _sequence(tuple, ordered=True),
+    list: _sequence(list, ordered=True),
+    set: _sequence(set, ordered=False),
+    frozenset: _sequence(frozenset, ordered=False),
     dict: _deconstruct_dict,
     collections.defaultdict: _deconstruct_defaultdict,
     types.SimpleNamespace: _deconstruct_namespace,

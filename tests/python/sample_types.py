@@ -9,8 +9,9 @@ import functools
 from typing import Annotated, Any, NamedTuple
 
 import attrs
-import keyprint as kp
 import pydantic
+
+import keyprint as kp
 
 
 @dataclasses.dataclass

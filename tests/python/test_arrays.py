@@ -8,9 +8,10 @@ import gc
 import mmap
 from typing import Any
 
-import keyprint as kp
 import numpy as np
 import pytest
+
+import keyprint as kp
 
 fp = kp.fingerprint
 spec = kp.Fingerprinter(arrays="spec")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import sys
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 import sample_types as st
 
 fp = kp.fingerprint

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import re
 from pathlib import Path
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 from keyprint.errors import FINGERPRINT_CODES
 
 HERE = Path(__file__).parent
@@ -38,19 +40,25 @@ def test_every_code_is_tested() -> None:
 
 
 class Raising:
-    @property
-    def __fingerprint__(self) -> None:
-        return None
-
-    def items(self) -> None:
+    def __get__(self, obj: object, owner: object = None) -> object:
+        if obj is None:
+            return 0
         raise OSError("disk")
+
+    def __set__(self, obj: object, value: object) -> None:
+        pass
+
+
+@dataclasses.dataclass
+class OnDisk:
+    x: object = Raising()
 
 
 def test_what_user_code_raises_is_the_cause() -> None:
     with pytest.raises(kp.FingerprintError) as caught:
-        kp.Fingerprinter(overrides={Raising: kp.rule.ordered_items()})({"k": Raising()})
+        kp.fingerprint({"k": OnDisk()})
     assert caught.value.code == "raised"
-    assert caught.value.path == "$['k']"
+    assert caught.value.path == "$['k'].x"
     assert isinstance(caught.value.__cause__, OSError)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keyprint as kp
 import numpy as np
+
+import keyprint as kp
 import sample_types as st
 
 fingerprinter = kp.Fingerprinter()

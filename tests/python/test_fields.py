@@ -7,8 +7,9 @@ import dataclasses
 import pickle
 from typing import Any
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 import sample_types as st
 
 fp = kp.fingerprint

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import pickle
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 
 
 def test_text_and_bytes_round_trip() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 
 
 def parts(value: Any) -> tuple[Any, Any]:

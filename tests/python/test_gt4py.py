@@ -10,8 +10,9 @@ import types
 import unittest.mock
 from typing import Any
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 import sample_types as st
 from keyprint import gt4py as fingerprinting
 from keyprint.gt4py import Deconstruction, EmptyDeconstruction, OrderInsensitiveDeconstruction, catabolize

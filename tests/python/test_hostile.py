@@ -10,8 +10,9 @@ import threading
 import time
 from typing import Any
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 import sample_types as st
 
 fp = kp.fingerprint
@@ -137,16 +138,11 @@ class Lying(metaclass=LyingMeta):
 
 
 def test_classes_that_lie_or_raise() -> None:
-    if sys.version_info >= (3, 11):
-        assert fp(RaisingGetattr()) == fp(RaisingGetattr())
-    else:  # there, `object` itself asks the instance for `__getstate__`
-        with pytest.raises(kp.FingerprintError):
-            fp(RaisingGetattr())
+    assert fp(RaisingGetattr()) == fp(RaisingGetattr())
+    assert fp(RaisingGetattribute()) == fp(RaisingGetattribute())
     assert fp(RaisingHash()) == fp(RaisingHash())
     assert kp.Fingerprinter().explain([RaisingHash()]).text == "<list of 1>"
     assert fp(Lying(1)) != fp(Lying(2))
-    with pytest.raises(kp.FingerprintError):
-        fp([RaisingGetattribute()])
 
 
 class FakeFields:

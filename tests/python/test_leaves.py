@@ -7,8 +7,9 @@ import math
 import struct
 import sys
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 from sample_types import Color, Device
 
 DISTINCT = [

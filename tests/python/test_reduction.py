@@ -14,9 +14,10 @@ import unittest.mock
 import uuid
 from typing import Any
 
-import keyprint as kp
 import numpy as np
 import pytest
+
+import keyprint as kp
 import sample_types as st
 
 fp = kp.fingerprint

@@ -10,8 +10,9 @@ import types
 import typing
 from typing import Any
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 import sample_types as st
 
 fp = kp.fingerprint

@@ -6,8 +6,9 @@ import abc
 import collections.abc
 from typing import Any
 
-import keyprint as kp
 import pytest
+
+import keyprint as kp
 import sample_types as st
 
 fp = kp.fingerprint

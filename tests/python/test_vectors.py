@@ -8,13 +8,14 @@ import types
 from pathlib import Path
 from typing import Any
 
-import keyprint as kp
 import numpy as np
 import pytest
-import reference_encoder as reference
-import vector_values
 from hypothesis import given, settings
 from hypothesis import strategies as some
+
+import keyprint as kp
+import reference_encoder as reference
+import vector_values
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "encoding-v1.json").read_text())
 

@@ -188,6 +188,15 @@ impl<K: Copy + Eq + Hash, R: Clone> Memo<K, R> {
         self.arrive_tied(key, depth)
     }
 
+    /// Arrives at a node where results with cycles must not be used.
+    pub fn arrive_acyclic(&mut self, key: K) -> Seen<R> {
+        match self.nodes.get(&key) {
+            Some(Node { free: Some(result), .. }) => Seen::Done(result.clone(), Ties::NONE),
+            Some(Node { open: Some(depth), .. }) => Seen::Open(*depth),
+            _ => Seen::New,
+        }
+    }
+
     #[cold]
     fn arrive_tied(&mut self, key: K, depth: usize) -> Seen<R> {
         for at in (0..self.nodes[&key].tied.len()).rev() {

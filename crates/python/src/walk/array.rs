@@ -285,7 +285,7 @@ impl<'py> Elements<'py> {
     /// Hands out the elements' bytes in logical order, in runs.
     fn each_run(&self, take: &mut dyn FnMut(&[u8]) -> Walked<()>) -> Walked<()> {
         let count = self.count();
-        if count == 0 {
+        if count == 0 || self.element.packed_size() == 0 {
             return Ok(());
         }
         if self.element.is_plain() && self.is_contiguous() {

@@ -11,6 +11,11 @@ use pyo3::types::PyBytes;
 
 use crate::failure::Walked;
 
+unsafe extern "C" {
+    /// The type of bound methods.
+    pub(crate) static mut PyMethod_Type: ffi::PyTypeObject;
+}
+
 /// The builtin types that are read natively, as themselves or as the base of a subclass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
@@ -120,23 +125,35 @@ fn tail(bits: u32) -> u8 {
     0x80 | (bits & 0x3f) as u8
 }
 
-/// Writes an `int` (or subclass) of any size.
+/// Writes an `int` (or subclass) of up to 64 bits; otherwise tells its sign.
 #[inline]
-pub(crate) fn write_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>) -> Walked<()> {
+pub(crate) fn write_small_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>) -> Result<(), Sign> {
     let mut overflow = 0;
     // SAFETY: the caller checked that this is an `int`; `overflow` outlives the call. On an `int`
     // the call runs no Python code.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(int.as_ptr(), &mut overflow) };
-    if overflow == 0 {
-        stream.int(value);
-        return Ok(());
+    match overflow {
+        0 => {
+            stream.int(value);
+            Ok(())
+        }
+        1.. => Err(Sign::Positive),
+        _ => Err(Sign::Negative),
     }
-    Ok(write_big_int(stream, int, overflow < 0)?)
 }
 
+/// The sign of an integer that does not fit into 64 bits.
+pub(crate) enum Sign {
+    Positive,
+    Negative,
+}
+
+/// Writes an `int` that does not fit into 64 bits. The calls may start a garbage collection, and so
+/// any Python code: the caller owns the `int`, and holds nothing that is only borrowed.
 #[cold]
-fn write_big_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>, negative: bool) -> PyResult<()> {
+fn write_big_int(stream: &mut Stream, int: Borrowed<'_, '_, PyAny>, sign: &Sign) -> PyResult<()> {
     let py = int.py();
+    let negative = matches!(sign, Sign::Negative);
     // SAFETY: the static type object of `int` lives for good.
     let class = unsafe { Bound::from_borrowed_ptr(py, (&raw mut ffi::PyLong_Type).cast()) };
     // The methods of `int` itself: a subclass may have overridden them.
@@ -155,7 +172,7 @@ pub(crate) fn write_float(stream: &mut Stream, float: Borrowed<'_, '_, PyAny>) {
     stream.float(unsafe { ffi::PyFloat_AS_DOUBLE(float.as_ptr()) });
 }
 
-/// Writes the content of a builtin leaf or of a subclass of one.
+/// Writes the content of a builtin leaf or of a subclass of one. The caller owns it.
 pub(crate) fn write_leaf(
     stream: &mut Stream,
     scratch: &mut Vec<u8>,
@@ -165,7 +182,11 @@ pub(crate) fn write_leaf(
     let object = leaf.as_ptr();
     match kind {
         Builtin::Str => write_str(stream, scratch, leaf),
-        Builtin::Int => write_int(stream, leaf)?,
+        Builtin::Int => {
+            if let Err(sign) = write_small_int(stream, leaf) {
+                write_big_int(stream, leaf, &sign)?;
+            }
+        }
         Builtin::Float => write_float(stream, leaf),
         Builtin::Complex => {
             // SAFETY: the caller checked that this is a `complex`; the struct is read, not the

@@ -25,10 +25,7 @@ pub(crate) fn plan<'py>(config: &Config, object: &Bound<'py, PyAny>) -> Walked<P
             // Constant rules about fields are settled here, so that the walk runs no Python code for them.
             Some(Form::Fields { skip: more }) => {
                 skip.extend(more.iter().cloned());
-                fields_rule(config, &class, &skip)?.map_or_else(
-                    || Ok::<_, Failure>(Rule::Object(layout_of("object", &class, &["state"])?)),
-                    Ok,
-                )?
+                own_rule(config, object, &class, &skip)?
             }
             Some(Form::Namespace) => Rule::Namespace(layout_of("namespace", &class, &["state"])?),
             _ => Rule::Described(rule.unbind()),
@@ -72,6 +69,7 @@ fn finish<'py>(
         | Rule::Namespace(_)
         | Rule::Reduce(_)
         | Rule::Buffer(_)
+        | Rule::ForeignArray(_)
         | Rule::Ndarray(_) => true,
         Rule::Fields { extras, .. } => *extras,
         _ => false,
@@ -82,6 +80,11 @@ fn finish<'py>(
         // SAFETY: a live type. Managed dicts have an offset too.
         plan.bare = plan.slots.is_empty() && unsafe { (*class.as_type_ptr()).tp_dictoffset == 0 };
         plan.hidden.extend(skip.iter().map(|name| PyString::intern(py, name).unbind()));
+    }
+    if matches!(plan.rule, Rule::Fields { .. })
+        && let Some(names) = named_tuple_fields(class)?
+    {
+        plan.items = names.len();
     }
     plan.locate_inline(object);
     Ok(plan)
@@ -104,10 +107,20 @@ fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<
             return Ok(Some(rule));
         }
     }
-    match class.getattr_opt(intern!(py, "__fingerprint__"))? {
-        Some(rule) if !rule.is_none() => Ok(Some(rule)),
-        _ => Ok(None),
+    let Some(found) = class_attribute(class, "__fingerprint__")?.filter(|rule| !rule.is_none()) else {
+        return Ok(None);
+    };
+    // A static or class method is found through the class; anything else is taken as it is.
+    let rule = if found.is_callable() || found.cast::<Description>().is_ok() {
+        found
+    } else {
+        class.getattr(intern!(py, "__fingerprint__"))?
+    };
+    if !rule.is_callable() && rule.cast::<Description>().is_err() {
+        let message = format!("`{}.__fingerprint__` is neither a description nor a method", class.name()?);
+        return Err(Failure::refuse("bad-rule", message).hint("make it with `keyprint.rule`"));
     }
+    Ok(Some(rule))
 }
 
 /// The rule of an abstract class that this one is registered with.
@@ -157,7 +170,8 @@ fn own_rule<'py>(
     if let Some(meta) = loaded(py, "enum", "EnumMeta")
         && class.is_instance(&meta)?
     {
-        return Ok(Rule::Enum(layout_of("enum", class, &["name", "value"])?));
+        let base = enum_base(class)?;
+        return Ok(Rule::Enum { layout: layout_of("enum", class, &["base", "name", "value"])?, base });
     }
     if object.cast::<PyType>().is_ok() {
         return Ok(Rule::Type);
@@ -168,9 +182,6 @@ fn own_rule<'py>(
     if let Some(rule) = numpy_rule(object, class)? {
         return Ok(rule);
     }
-    if is_foreign_array(class)? {
-        return Ok(Rule::ForeignArray(layout_of("array", class, &["array"])?));
-    }
     if is_subclass_of(class, "types", "SimpleNamespace")? {
         return Ok(Rule::Namespace(layout_of("namespace", class, &["state"])?));
     }
@@ -180,11 +191,18 @@ fn own_rule<'py>(
     if is_subclass_of(class, "collections", "defaultdict")? {
         return Ok(Rule::DefaultDict(layout_of("default dict", class, &["factory", "items", "state"])?));
     }
+    if class_attribute(class, "n_sequence_fields")?.is_some() {
+        // A struct sequence has fields beyond those that it shows as a tuple.
+        return Ok(reduce_rule(class)?);
+    }
     if let Some(base) = builtin_base(class) {
         return subclass_rule(config, class, base, skip);
     }
     if let Some(rule) = fields_rule(config, class, skip)? {
         return Ok(rule);
+    }
+    if is_foreign_array(class)? {
+        return Ok(Rule::ForeignArray(layout_of("array", class, &["content", "state"])?));
     }
     if let Some(rule) = buffer_rule(class)? {
         return Ok(rule);
@@ -194,7 +212,7 @@ fn own_rule<'py>(
     {
         return Ok(rule);
     }
-    if is_plain(object, class)? {
+    if is_plain(class)? {
         return Ok(Rule::Object(layout_of("object", class, &["state"])?));
     }
     Ok(reduce_rule(class)?)
@@ -214,9 +232,10 @@ fn buffer_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
         return Ok(None);
     }
     if is_subclass_of(class, "_ctypes", "Array")? {
-        // Made for each element type and length, under no name; both show in the content.
-        let array = loaded(class.py(), "_ctypes", "Array").expect("just found");
-        return Ok(Some(Rule::Buffer(layout_of("ctypes array", array.cast()?, &["content", "state"])?)));
+        // Made for each element type and length, under a name that says so but leads nowhere.
+        let class = Class { module: "_ctypes".to_owned(), qualname: class.name()?.to_string() };
+        let names = vec!["content".to_owned(), "state".to_owned()];
+        return Ok(Some(Rule::Buffer(Layout::new("ctypes array", &class, names))));
     }
     let known = class.as_type_ptr() == &raw mut ffi::PyMemoryView_Type
         || is_subclass_of(class, "array", "array")?
@@ -245,6 +264,8 @@ fn exact_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
         Rule::Constant("NotImplemented")
     } else if pointer == &raw mut ffi::PyFunction_Type {
         Rule::Function
+    } else if pointer == &raw mut super::builtin::PyMethod_Type {
+        Rule::Method(layout_of("method", class, &["function", "owner"])?)
     } else if pointer == &raw mut ffi::PyCFunction_Type {
         Rule::BuiltinFunction
     } else if class.is_subclass_of::<pyo3::types::PyModule>()? {
@@ -257,6 +278,18 @@ fn exact_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
         return Ok(None);
     };
     Ok(Some(rule))
+}
+
+/// The nearest base of an enum class that has a name: what kind of enum it is.
+fn enum_base(class: &Bound<'_, PyType>) -> Walked<String> {
+    for base in class.mro().iter().skip(1) {
+        let Ok(base) = base.cast_into::<PyType>() else { continue };
+        let name = Class::of(&base)?;
+        if super::reference::class_is_named(&base, &name)? {
+            return Ok(format!("{}.{}", name.module, name.qualname));
+        }
+    }
+    Ok(String::new())
 }
 
 /// Things that only have a structure to go by; strict mode leaves them to be refused.
@@ -299,15 +332,18 @@ fn subclass_rule(config: &Config, class: &Bound<'_, PyType>, base: Builtin, skip
         let extras = !class.dict_contains("_fields")?;
         return Ok(record_of_fields(class, fields, extras)?);
     }
-    let fields = declared_fields(config, class, skip)?.map(|declared| declared.fields);
+    let (fields, extras) = match declared_fields(config, class, skip)? {
+        Some(Declared { fields, extras }) => (Some(fields), extras),
+        None => (None, true),
+    };
     let layout = layout_of("subclass", class, &["content", "state"])?;
-    Ok(Rule::Subclass { base, layout, fields })
+    Ok(Rule::Subclass { base, layout, fields, extras })
 }
 
 fn named_tuple_fields(class: &Bound<'_, PyType>) -> PyResult<Option<Vec<String>>> {
-    let py = class.py();
-    let Some(names) = class.getattr_opt(intern!(py, "_fields"))? else { return Ok(None) };
-    if class.getattr_opt(intern!(py, "_make"))?.is_none() || names.cast::<PyTuple>().is_err() {
+    let Some(names) = class_attribute(class, "_fields")? else { return Ok(None) };
+    if class_attribute(class, "_make")?.is_none_or(|make| make.is_none()) || names.cast::<PyTuple>().is_err()
+    {
         return Ok(None);
     }
     Ok(names.extract().ok())
@@ -342,44 +378,46 @@ fn declared_fields(config: &Config, class: &Bound<'_, PyType>, skip: &[String]) 
     let counts = |name: &str, metadata: Option<Bound<'_, PyAny>>| -> PyResult<bool> {
         Ok(!skip.iter().any(|skipped| skipped == name) && !opted_out(config, metadata)?)
     };
-    let mut names = Vec::new();
-    let extras;
-    if let Some(table) = class.getattr_opt(intern!(py, "__dataclass_fields__"))? {
-        for field in py.import("dataclasses")?.getattr("fields")?.call1((class,))?.try_iter()? {
-            let field = field?;
-            let name: String = field.getattr(intern!(py, "name"))?.extract()?;
-            if counts(&name, field.getattr_opt(intern!(py, "metadata"))?)? {
-                names.push(name);
-            }
+    let mut names: Vec<String> = Vec::new();
+    let mut add = |name: String, metadata: Option<Bound<'_, PyAny>>| -> PyResult<()> {
+        if !names.contains(&name) && counts(&name, metadata)? {
+            names.push(name);
         }
-        // What `__post_init__` makes of an init-only variable is not a field, but it is state.
-        let mut init_only = false;
-        for field in table.call_method0("values")?.try_iter()? {
-            init_only |= field?.getattr("_field_type")?.getattr("name")?.eq("_FIELD_INITVAR")?;
-        }
-        extras = init_only || !class.dict_contains("__dataclass_fields__")?;
-    } else if let Some(attributes) = class.getattr_opt(intern!(py, "__attrs_attrs__"))? {
+        Ok(())
+    };
+    // A class may be made by one library on top of one made by another.
+    let attributes = class_attribute(class, "__attrs_attrs__")?;
+    let table = class_attribute(class, "__dataclass_fields__")?;
+    let mut extras = false;
+    if let Some(attributes) = &attributes {
         for attribute in attributes.try_iter()? {
             let attribute = attribute?;
-            let name: String = attribute.getattr(intern!(py, "name"))?.extract()?;
-            if counts(&name, attribute.getattr_opt(intern!(py, "metadata"))?)? {
-                names.push(name);
-            }
+            let name = attribute.getattr(intern!(py, "name"))?.extract()?;
+            add(name, attribute.getattr_opt(intern!(py, "metadata"))?)?;
         }
-        extras = !class.dict_contains("__attrs_attrs__")?;
-    } else if let Some(fields) = class.getattr_opt(intern!(py, "__pydantic_fields__"))? {
+    }
+    if let Some(table) = &table {
+        for field in py.import("dataclasses")?.getattr("fields")?.call1((class,))?.try_iter()? {
+            let field = field?;
+            let name = field.getattr(intern!(py, "name"))?.extract()?;
+            add(name, field.getattr_opt(intern!(py, "metadata"))?)?;
+        }
+        // What `__post_init__` makes of an init-only variable is not a field, but it is state.
+        for field in table.call_method0("values")?.try_iter()? {
+            extras |= field?.getattr("_field_type")?.getattr("name")?.eq("_FIELD_INITVAR")?;
+        }
+    }
+    if attributes.is_some() || table.is_some() {
+        extras |= !class.dict_contains("__dataclass_fields__")? && !class.dict_contains("__attrs_attrs__")?;
+    } else if let Some(fields) = class_attribute(class, "__pydantic_fields__")? {
         for (name, field) in fields.cast::<PyDict>().map_err(PyErr::from)? {
-            let name: String = name.extract()?;
-            if counts(&name, Some(pydantic_metadata(&field)?))? {
-                names.push(name);
-            }
+            add(name.extract()?, Some(pydantic_metadata(&field)?))?;
         }
         for name in ["__pydantic_extra__", "__pydantic_private__"] {
-            if counts(name, None)? && class.hasattr(name)? {
-                names.push(name.to_owned());
+            if class_attribute(class, name)?.is_some() {
+                add(name.to_owned(), None)?;
             }
         }
-        extras = false;
     } else {
         return Ok(None);
     }
@@ -490,8 +528,12 @@ fn cached_properties(class: &Bound<'_, PyType>) -> PyResult<Vec<Py<PyString>>> {
         let namespace = base.getattr(intern!(py, "__dict__"))?;
         for value in namespace.call_method0(intern!(py, "values"))?.try_iter()? {
             let value = value?;
-            if value.is_instance(&cached_property)?
-                && let Ok(name) = value.getattr(intern!(py, "attrname"))?.cast_into::<PyString>()
+            if !value.is_instance(&cached_property)? {
+                continue;
+            }
+            // A subclass may have put something else under the name.
+            if let Ok(name) = value.getattr(intern!(py, "attrname"))?.cast_into::<PyString>()
+                && class_attribute(class, &name.to_string_lossy())?.is_some_and(|found| found.is(&value))
             {
                 names.push(name.unbind());
             }
@@ -500,13 +542,32 @@ fn cached_properties(class: &Bound<'_, PyType>) -> PyResult<Vec<Py<PyString>>> {
     Ok(names)
 }
 
-/// Whether attributes and slots are all there is to an instance: nothing customises how it is reduced.
-fn is_plain(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<bool> {
+/// Whether attributes and slots are all there is to an instance: nothing customises how it is
+/// reduced, and there is no native state, which `object` would refuse to reduce.
+///
+/// Asks the type alone: an instance may be in any state, or stand for another object.
+fn is_plain(class: &Bound<'_, PyType>) -> PyResult<bool> {
     if !has_default_reduction(class)? {
         return Ok(false);
     }
-    // A type with native state refuses to be reduced by default; whether it does depends on the type alone.
-    Ok(object.call_method1(intern!(object.py(), "__reduce_ex__"), (super::reduce::PROTOCOL,)).is_ok())
+    let slots = slots(class)?.len();
+    // SAFETY: live types.
+    unsafe {
+        let class = &*class.as_type_ptr();
+        let word = size_of::<*const ()>() as isize;
+        let flags = class.tp_flags;
+        #[cfg(Py_3_11)]
+        let managed_dict = flags & ffi::Py_TPFLAGS_MANAGED_DICT != 0;
+        #[cfg(not(Py_3_11))]
+        let managed_dict = false;
+        /// Weak references are kept before the object, from 3.12 on.
+        const MANAGED_WEAKREF: std::ffi::c_ulong = 1 << 3;
+        let managed_weakref = cfg!(Py_3_12) && flags & MANAGED_WEAKREF != 0;
+        let mut expected = ffi::PyBaseObject_Type.tp_basicsize + slots as isize * word;
+        expected += word * isize::from(class.tp_dictoffset != 0 && !managed_dict);
+        expected += word * isize::from(class.tp_weaklistoffset != 0 && !managed_weakref);
+        Ok(class.tp_itemsize == 0 && class.tp_basicsize <= expected)
+    }
 }
 
 /// Whether a class leaves its reduction to `object`.
@@ -532,7 +593,8 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
     let py = object.py();
     let Some(ndarray) = loaded(py, "numpy", "ndarray") else { return Ok(None) };
     if class.is_subclass(&ndarray)? {
-        let plain = class.is(&ndarray) || is_subclass_of(class, "numpy", "memmap")?;
+        let plain =
+            class.is(&ndarray) || loaded(py, "numpy", "memmap").is_some_and(|memmap| class.is(&memmap));
         let reduce = intern!(py, "__reduce__");
         if !plain && !class.getattr(reduce)?.is(&ndarray.getattr(reduce)?) {
             // It says itself what there is beyond the elements: a mask, for one.
@@ -541,7 +603,9 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
         let kind = if plain { "array" } else { "subclass" };
         return Ok(Some(Rule::Ndarray(layout_of(kind, class, &["content", "state"])?)));
     }
-    if is_subclass_of(class, "numpy", "generic")? {
+    // SAFETY: a live type. NumPy's own scalar types are static; a subclass of one is something else.
+    let is_static = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) & ffi::Py_TPFLAGS_HEAPTYPE == 0 };
+    if is_static && is_subclass_of(class, "numpy", "generic")? {
         return Ok(Some(Rule::NumpyScalar));
     }
     if is_subclass_of(class, "numpy", "dtype")? {
@@ -552,12 +616,8 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
 }
 
 fn is_foreign_array(class: &Bound<'_, PyType>) -> PyResult<bool> {
-    for name in ["__dlpack_device__", "__cuda_array_interface__"] {
-        if class.hasattr(name)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(class_attribute(class, "__dlpack_device__")?.is_some()
+        || class_attribute(class, "__cuda_array_interface__")?.is_some())
 }
 
 /// An attribute of a module that the program has loaded already; nothing is imported.

@@ -11,6 +11,9 @@ use crate::failure::{Failure, Walked};
 /// Structured types nest no deeper than this.
 const MOST_NESTING: usize = 32;
 
+/// Parts of one element that are read apart.
+const MOST_PIECES: usize = 1 << 16;
+
 /// The type of an element, independent of byte order and padding.
 pub(crate) enum Descriptor {
     /// A kind and a size, as NumPy writes them without byte order: `f8`, `i4`, `U3`, `M8[ns]`.
@@ -91,7 +94,20 @@ impl Element {
             let (base, shape): (Bound<'_, PyAny>, Vec<usize>) = sub.extract()?;
             let Some(base) = Self::of_dtype(&base, depth + 1)? else { return Err(mixed_objects()) };
             let count: usize = shape.iter().product();
-            let pieces = (0..count).flat_map(|at| base.pieces_at(at * base.size)).collect();
+            let pieces = match base.pieces.as_slice() {
+                // Elements without gaps are one piece, however many there are.
+                [piece]
+                    if piece.offset == 0
+                        && piece.step == piece.unit
+                        && piece.unit * piece.count == base.size =>
+                {
+                    vec![Piece { count: piece.count * count, ..*piece }]
+                }
+                pieces if pieces.len().saturating_mul(count) > MOST_PIECES => {
+                    return Err(Failure::refuse("array-format", "the array's elements have too many parts"));
+                }
+                _ => (0..count).flat_map(|at| base.pieces_at(at * base.size)).collect(),
+            };
             let descriptor = Descriptor::Sub(Box::new(base.descriptor), shape);
             return Ok(Some(Self { descriptor, size, pieces }));
         }

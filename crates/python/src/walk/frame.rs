@@ -28,6 +28,8 @@ pub(crate) struct Frame<'a, 'py> {
     pub(crate) part: bool,
     /// Counts towards the limit on reductions that keep making new objects.
     pub(crate) endless: bool,
+    /// Shows what Python code handed out.
+    pub(crate) handed: bool,
 }
 
 /// How a frame begins.

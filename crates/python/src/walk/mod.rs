@@ -43,6 +43,7 @@ use keyprint_fingerprint::memo::{Memo, Seen, Ties};
 use keyprint_fingerprint::tag;
 use keyprint_fingerprint::{Fingerprint, Mark, Stream};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustc_hash::FxHashMap;
@@ -127,6 +128,9 @@ pub(crate) struct Walk<'a, 'py> {
     opened: usize,
     reused: usize,
     endless: usize,
+    /// Open objects that Python code handed out. One of them may have been walked before, inside a
+    /// result with cycles, without being tracked: such results are not reused meanwhile.
+    handed: usize,
     steps: u32,
     trace: Option<Trace>,
     /// Whether exact builtin leaves can be written without a plan.
@@ -161,6 +165,7 @@ pub(crate) fn walk<'py>(
         opened: 0,
         reused: 0,
         endless: 0,
+        handed: 0,
         steps: STEPS_PER_CHECK,
         trace: trace.then(Trace::default),
         direct: !config.overrides_builtins && !trace,
@@ -182,6 +187,11 @@ pub(crate) fn walk<'py>(
 
 impl<'a, 'py> Walk<'a, 'py> {
     fn run(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
+        if !self.config.overrides.is_empty() {
+            let token =
+                self.py.import(intern!(self.py, "abc"))?.call_method0(intern!(self.py, "get_cache_token"))?;
+            self.plans.refresh(token.extract()?);
+        }
         self.visit(value.as_borrowed(), 0)?;
         while !self.frames.is_empty() {
             if self.steps == 0 {
@@ -242,7 +252,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             }
             let child = builtin::list_item(&frame.owner, frame.at);
             frame.at += 1;
-            if direct && self.write_direct(child)? {
+            if direct && self.write_direct(child) {
                 if self.tick() {
                     continue;
                 }
@@ -300,8 +310,8 @@ impl<'a, 'py> Walk<'a, 'py> {
             };
             frame.at += 1;
             self.entries.push(mark);
-            if direct && self.write_direct(name)? {
-                if self.write_direct(value)? {
+            if direct && self.write_direct(name) {
+                if self.write_direct(value) {
                     if self.tick() {
                         continue;
                     }
@@ -373,7 +383,9 @@ impl<'a, 'py> Walk<'a, 'py> {
             }
             Some(value) => {
                 self.watch_open();
-                self.visit(value.as_borrowed(), 1)
+                let depth = self.frames.len();
+                self.visit(value.as_borrowed(), 1)?;
+                self.count_endless(depth, &value)
             }
         }
     }
@@ -470,13 +482,14 @@ impl<'a, 'py> Walk<'a, 'py> {
 
     /// Writes a value of the commonest exact types; false if it is anything else.
     #[inline(always)]
-    fn write_direct(&mut self, value: Borrowed<'_, 'py, PyAny>) -> Walked<bool> {
+    fn write_direct(&mut self, value: Borrowed<'_, 'py, PyAny>) -> bool {
         // SAFETY: a live object has a type.
         let class = unsafe { ffi::Py_TYPE(value.as_ptr()) };
         if class == &raw mut ffi::PyUnicode_Type {
             builtin::write_str(&mut self.stream, &mut self.scratch, value);
         } else if class == &raw mut ffi::PyLong_Type {
-            builtin::write_int(&mut self.stream, value)?;
+            // A larger one is left to code that may run Python.
+            return builtin::write_small_int(&mut self.stream, value).is_ok();
         } else if class == &raw mut ffi::PyFloat_Type {
             builtin::write_float(&mut self.stream, value);
         } else if value.is_none() {
@@ -485,9 +498,9 @@ impl<'a, 'py> Walk<'a, 'py> {
             // SAFETY: the address of a static object.
             self.stream.bool(value.as_ptr() == unsafe { ffi::Py_True() });
         } else {
-            return Ok(false);
+            return false;
         }
-        Ok(true)
+        true
     }
 
     /// Takes a key of a mapping: like a value, but an explanation shows it in its value's label.
@@ -505,7 +518,7 @@ impl<'a, 'py> Walk<'a, 'py> {
     /// Takes a value: writes it, or opens a frame for it. `held` references to it are the walk's own.
     #[inline]
     fn visit(&mut self, value: Borrowed<'_, 'py, PyAny>, held: isize) -> Walked<()> {
-        if self.direct && self.write_direct(value)? {
+        if self.direct && self.write_direct(value) {
             return Ok(());
         }
         self.visit_other(value, held)
@@ -568,7 +581,11 @@ impl<'a, 'py> Walk<'a, 'py> {
             return self.open_common(value, known, Standing { tracked, fresh });
         }
         let address = value.as_ptr() as usize;
-        let seen = if tracked { self.memo.arrive(address, depth) } else { Seen::New };
+        let seen = match tracked {
+            true if self.handed == 0 => self.memo.arrive(address, depth),
+            true => self.memo.arrive_acyclic(address),
+            false => Seen::New,
+        };
         let seen = match (seen, &self.shadow) {
             (Seen::New, Some(shadow)) => shadow.get(&address).map_or(Seen::New, |depth| Seen::Open(*depth)),
             (seen, _) => seen,
@@ -623,7 +640,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
         let entries = (!ordered).then_some(self.entries.len());
         let ties = Ties::NONE;
-        let (spilled, endless) = (None, false);
+        let (spilled, endless, handed) = (None, false, false);
         self.frames.push(Frame {
             source,
             owner,
@@ -636,6 +653,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             spilled,
             part,
             endless,
+            handed,
         });
         Ok(())
     }
@@ -679,6 +697,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
         let depth = self.frames.len();
         self.endless -= usize::from(frame.endless);
+        self.handed -= usize::from(frame.handed);
         let ties = if frame.part || !frame.place.tracked {
             if let Some(shadow) = &mut self.shadow
                 && !frame.part

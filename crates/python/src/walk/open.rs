@@ -84,7 +84,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             Rule::Builtin(kind) if kind.is_leaf() => self.write_builtin(value, *kind)?,
             Rule::Constant(name) => self.stream.reference(Referent::Object, "builtins", name),
             Rule::Fingerprint => self.write_fingerprint(value)?,
-            Rule::Subclass { base, layout, fields: None } if base.is_leaf() && known.importable => {
+            Rule::Subclass { base, layout, fields: None, .. } if base.is_leaf() && known.importable => {
                 if !known.plan.bare && !known.plan.state(value, &[])?.is_empty() {
                     return Ok(false);
                 }
@@ -203,10 +203,17 @@ impl<'a, 'py> Walk<'a, 'py> {
                 let items = self.field_items(&value, plan, fields, *extras)?;
                 self.open_record(value, known, layout, items, &[], standing)
             }
-            Rule::Subclass { base, layout, fields } => {
+            Rule::Subclass { base, layout, fields, extras } => {
                 let state = match fields {
                     None => plan.state(&value, &[])?,
-                    Some(fields) => field_pairs(&value, fields)?,
+                    Some(fields) => {
+                        self.watch_open();
+                        let mut pairs = field_pairs(&value, fields)?;
+                        if *extras {
+                            pairs.extend(plan.state(&value, fields)?);
+                        }
+                        pairs
+                    }
                 };
                 let items = vec![Item::Content(value.clone(), *base), attributes(state)];
                 self.open_record(value, known, layout, items, &["", ""], standing)
@@ -225,8 +232,15 @@ impl<'a, 'py> Walk<'a, 'py> {
                 self.open_record(value, known, layout, items, &["default_factory", "", ""], standing)
             }
             Rule::MappingProxy(layout) => {
+                self.watch_open();
+                let depth = self.frames.len();
                 let copy = value.call_method0(intern!(self.py, "copy"))?;
-                self.open_record(value, known, layout, vec![Item::Value(copy)], &[""], standing)
+                self.open_record(value.clone(), known, layout, vec![Item::Value(copy)], &[""], standing)?;
+                self.count_endless(depth, &value)
+            }
+            Rule::Method(layout) => {
+                let items = structure::attributes(&value, &["__func__", "__self__"])?;
+                self.open_record(value, known, layout, items, &["__func__", "__self__"], standing)
             }
             Rule::Object(layout) if !known.reducer => {
                 let items = vec![attributes(plan.state(&value, &[])?)];
@@ -242,7 +256,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 self.open_reduced(value, known, &reduce, standing)
             }
             Rule::Namespace(layout) => self.open_namespace(value, known, layout, standing),
-            Rule::Enum(layout) => self.open_enum(value, layout, standing),
+            Rule::Enum { layout, base } => self.open_enum(value, layout, base, standing),
             Rule::Type => self.open_class(value, standing),
             Rule::Function => {
                 let items = structure::function(&value)?;
@@ -266,7 +280,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             }
             Rule::Ndarray(layout) => self.open_numpy(value, known, layout, standing),
             Rule::NumpyDtype(layout) => self.open_dtype(value, known, layout, standing),
-            Rule::ForeignArray(layout) => self.write_foreign(&value, known, layout),
+            Rule::ForeignArray(layout) => self.open_foreign(value, known, layout, standing),
             Rule::Buffer(layout) => self.open_buffer(value, known, layout, standing),
             Rule::Mock if self.config.mode == Mode::Lenient => self.write_identity(&value),
             Rule::Mock => Err(reduce::not_reducible(plan)),
@@ -291,6 +305,13 @@ impl<'a, 'py> Walk<'a, 'py> {
         extras: bool,
         standing: Standing,
     ) -> Walked<()> {
+        if let Some(Field { place: Place::Item(_), .. }) = fields.first()
+            && builtin::tuple_len(&value) != known.plan.items
+        {
+            let found = builtin::tuple_len(&value);
+            let message = format!("a named tuple of {} fields has {found} items", known.plan.items);
+            return Err(Failure::refuse("malformed-reduction", message));
+        }
         let mark = self.stream.open_record(&layout.digest);
         let opening = Opening::new(fields.len() + usize::from(extras), mark, standing);
         if !self.direct {
@@ -303,7 +324,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 _ => field(&value, &known.plan, place)?,
             };
             if let Some(child) = child {
-                if self.write_direct(child)? {
+                if self.write_direct(child) {
                     continue;
                 }
                 let others = builtin::references(child);
@@ -387,7 +408,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             while at < len.min(MOST_AT_ONCE) {
                 let child =
                     if is_list { builtin::list_item(&value, at) } else { builtin::tuple_item(&value, at) };
-                if !self.write_direct(child)? {
+                if !self.write_direct(child) {
                     break;
                 }
                 at += 1;
@@ -515,36 +536,59 @@ impl<'a, 'py> Walk<'a, 'py> {
     ) -> Walked<()> {
         self.watch_open();
         match reduce::reduce(&value, &known.plan)? {
-            Reduction::Name(module, name) => {
-                self.stream.reference(Referent::Object, &module, &name);
-                Ok(())
-            }
+            Reduction::Name(module, name) => self.open_reduced_name(value, known, &module, &name, standing),
             Reduction::Parts(items) => {
                 let depth = self.frames.len();
                 if layout.kind == "reduce" {
-                    self.open_record(value, known, layout, items, REDUCE, standing)?;
+                    self.open_record(value.clone(), known, layout, items, REDUCE, standing)?;
                 } else {
                     let names = REDUCE.iter().map(|name| (*name).to_owned()).collect();
                     let layout = Layout::new("reduce", &known.plan.class, names);
-                    self.open_record(value, known, &layout, items, REDUCE, standing)?;
+                    self.open_record(value.clone(), known, &layout, items, REDUCE, standing)?;
                 }
-                self.count_endless(depth, known)
+                self.count_endless(depth, &value)
             }
         }
     }
 
+    /// An object that reduces to a name: by that name or, leniently, by what it wraps.
+    fn open_reduced_name(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Known<'py>,
+        module: &str,
+        name: &str,
+        standing: Standing,
+    ) -> Walked<()> {
+        if reference::resolves(&value, module, name)? {
+            self.stream.reference(Referent::Object, module, name);
+            return Ok(());
+        }
+        if self.config.mode == Mode::Strict {
+            return Err(reference::not_importable(Referent::Object, module, name));
+        }
+        self.durable = false;
+        let mut items = vec![Item::Bytes(module.as_bytes().to_vec()), Item::Bytes(name.as_bytes().to_vec())];
+        items.extend(structure::attributes(&value, structure::NAMED)?);
+        let class = &known.plan.class;
+        let mark = self.stream.open_record(&shape("named", &class.module, &class.qualname, &NAMED));
+        self.push_items(value, items, &NAMED, mark, standing)
+    }
+
     /// Notes that the frame at `depth` shows what Python code made of an object. An object that was
     /// itself made that way, out of one that was, and so on, is taken to have no end.
-    fn count_endless(&mut self, depth: usize, known: &Known<'py>) -> Walked<()> {
+    pub(super) fn count_endless(&mut self, depth: usize, value: &Bound<'py, PyAny>) -> Walked<()> {
         let Some(frame) = self.frames.get_mut(depth) else { return Ok(()) };
-        frame.endless = frame.place.fresh;
-        self.endless += usize::from(frame.endless);
+        self.handed += usize::from(!frame.handed);
+        frame.handed = true;
+        self.endless += usize::from(frame.place.fresh && !frame.endless);
+        frame.endless |= frame.place.fresh;
         // What is in it counts as made during this walk, unless others refer to it too.
         frame.place.fresh = true;
         if self.endless <= MOST_ENDLESS {
             return Ok(());
         }
-        let class = &known.plan.class;
+        let class = Class::of(&value.get_type())?;
         Err(Failure::refuse(
             "endless-reduction",
             format!("describing a `{}.{}` makes new objects without end", class.module, class.qualname),
@@ -583,7 +627,13 @@ impl<'a, 'py> Walk<'a, 'py> {
         self.push_items(value, vec![attributes(pairs), state], &["", ""], mark, standing)
     }
 
-    fn open_enum(&mut self, member: Bound<'py, PyAny>, layout: &Layout, standing: Standing) -> Walked<()> {
+    fn open_enum(
+        &mut self,
+        member: Bound<'py, PyAny>,
+        layout: &Layout,
+        base: &str,
+        standing: Standing,
+    ) -> Walked<()> {
         let py = self.py;
         let name = member.getattr(intern!(py, "_name_"))?;
         let members = member.get_type().getattr(intern!(py, "__members__"))?;
@@ -591,7 +641,8 @@ impl<'a, 'py> Walk<'a, 'py> {
         let name = if !name.is_none() && members.contains(&name)? { Item::Value(name) } else { Item::None };
         let value = Item::Value(member.getattr(intern!(py, "_value_"))?);
         let mark = self.stream.open_record(&layout.digest);
-        self.push_items(member, vec![name, value], &["name", "value"], mark, standing)
+        let base = Item::Bytes(base.as_bytes().to_vec());
+        self.push_items(member, vec![base, name, value], &["", "name", "value"], mark, standing)
     }
 
     fn open_class(&mut self, value: Bound<'py, PyAny>, standing: Standing) -> Walked<()> {
@@ -655,7 +706,10 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
         let flat = value.call_method1(intern!(self.py, "reshape"), (-1,))?;
         let values: Vec<Bound<'py, PyAny>> = flat.call_method0(intern!(self.py, "tolist"))?.extract()?;
+        let dtype = value.getattr(intern!(self.py, "dtype"))?;
+        let kind: String = dtype.getattr(intern!(self.py, "kind"))?.extract()?;
         let mark = self.stream.begin(tag::OBJECT_ARRAY);
+        self.stream.str(&kind);
         self.stream.length(shape.len());
         for length in &shape {
             self.stream.length(*length);
@@ -701,14 +755,15 @@ impl<'a, 'py> Walk<'a, 'py> {
         self.push_items(value, items, REDUCE, mark, standing)
     }
 
-    fn write_foreign(
+    fn open_foreign(
         &mut self,
-        value: &Bound<'py, PyAny>,
+        value: Bound<'py, PyAny>,
         known: &Known<'py>,
         layout: &Layout,
+        standing: Standing,
     ) -> Walked<()> {
         if self.config.arrays == Arrays::Identity {
-            return self.write_identity(value);
+            return self.write_identity(&value);
         }
         if !known.importable {
             let class = &known.plan.class;
@@ -716,13 +771,14 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
         self.watch_open();
         let mark = self.stream.open_record(&layout.digest);
-        if self.config.arrays == Arrays::Spec {
-            self.write_foreign_spec(value)?;
+        let state = if self.config.arrays == Arrays::Spec {
+            self.write_foreign_spec(&value)?;
+            Vec::new()
         } else {
-            Elements::of_foreign(value)?.write(&mut self.stream)?;
-        }
-        self.stream.close(mark);
-        Ok(())
+            Elements::of_foreign(&value)?.write(&mut self.stream)?;
+            known.plan.state(&value, &[])?
+        };
+        self.push_items(value, vec![attributes(state)], &[""], mark, standing)
     }
 
     /// The specification of an array of another library, from its attributes: nothing is copied.
@@ -860,7 +916,11 @@ impl<'a, 'py> Walk<'a, 'py> {
                 self.open_tagged(value, known, tag, Item::Sequence(tag::MULTISET, parts), standing)
             }
             Form::OrderedItems => {
-                let pairs = ordered_pairs(&value.call_method0(intern!(self.py, "items"))?)?;
+                let pairs = value.call_method0(intern!(self.py, "items")).map_err(|error| {
+                    Failure::refuse("bad-rule", "rule.ordered_items() is for mappings, and `items()` failed")
+                        .because(self.py, error)
+                })?;
+                let pairs = ordered_pairs(&pairs)?;
                 self.open_tagged(value, known, tag, pairs, standing)
             }
             Form::Reference => {
@@ -919,10 +979,13 @@ impl<'a, 'py> Walk<'a, 'py> {
         };
         let depth = self.frames.len();
         let mark = self.stream.open_record(&digest);
-        self.push_items(value, items, labels, mark, standing)?;
-        self.count_endless(depth, known)
+        self.push_items(value.clone(), items, labels, mark, standing)?;
+        self.count_endless(depth, &value)
     }
 }
+
+/// The parts of something that goes by a name which does not lead to it.
+const NAMED: [&str; 5] = ["module", "name", "__wrapped__", "__bound__", "__constraints__"];
 
 /// The parts of a reduction.
 pub(super) const REDUCE: &[&str] = &["function", "arguments", "state", "items", "pairs", "setter"];

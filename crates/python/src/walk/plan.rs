@@ -5,6 +5,7 @@
 //! reference to the type, so that classes can still be collected.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use keyprint_fingerprint::Fingerprint;
@@ -93,7 +94,13 @@ pub(crate) enum Rule {
     Function,
     BuiltinFunction,
     Module,
-    Enum(Layout),
+    /// A member; `base` is the kind of enum.
+    Enum {
+        layout: Layout,
+        base: String,
+    },
+    /// A function bound to an object.
+    Method(Layout),
     /// Declared fields; `extras` if attributes beyond them count too.
     Fields {
         layout: Layout,
@@ -101,10 +108,12 @@ pub(crate) enum Rule {
         extras: bool,
     },
     /// A builtin with a class of its own, and the state that goes with it.
+    /// Where it has declared fields, `extras` says whether attributes beyond them count.
     Subclass {
         base: Builtin,
         layout: Layout,
         fields: Option<Vec<Field>>,
+        extras: bool,
     },
     OrderedDict(Layout),
     DefaultDict(Layout),
@@ -137,6 +146,8 @@ pub(crate) struct Plan {
     pub(crate) slots: Vec<(Py<PyString>, isize)>,
     /// Attributes that do not count: skipped by name, or memoised by `cached_property`.
     pub(crate) hidden: Vec<Py<PyString>>,
+    /// How many items an instance has, if it is a named tuple.
+    pub(crate) items: usize,
     /// Whether instances have parts, whatever they hold.
     pub(crate) composite: bool,
     /// Whether instances have neither attributes nor slots.
@@ -145,10 +156,11 @@ pub(crate) struct Plan {
     pub(crate) inline_table: *const c_void,
     /// The type's version when the plan was made; 0 if it cannot be told.
     version: u32,
-    qualname: *const c_void,
+    /// The class's name, the very object: assigning `__qualname__` does not change the version.
+    qualname: Option<Py<PyAny>>,
 }
 
-// SAFETY: the two pointers are only compared, never followed.
+// SAFETY: the pointer is only compared, never followed.
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 unsafe impl Sync for Plan {}
@@ -157,26 +169,26 @@ impl Plan {
     pub(crate) fn new(class: &Bound<'_, PyType>, rule: Rule) -> PyResult<Self> {
         let composite = match &rule {
             Rule::Builtin(kind) => !kind.is_leaf(),
-            rule => matches!(rule, Rule::Fields { .. } | Rule::Object(_) | Rule::Enum(_)),
+            rule => matches!(rule, Rule::Fields { .. } | Rule::Object(_) | Rule::Enum { .. }),
         };
         Ok(Self {
             class: Class::of(class)?,
             rule,
+            items: 0,
             composite,
             slots: Vec::new(),
             hidden: Vec::new(),
             bare: false,
             inline_table: std::ptr::null(),
             version: type_version(class),
-            qualname: qualname_pointer(class),
+            qualname: qualname_object(class).map(Bound::unbind),
         })
     }
 
     /// Looks up where the class keeps its fields, by an instance.
     pub(crate) fn locate_inline(&mut self, object: &Bound<'_, PyAny>) {
         let Attributes::Inline(inline) = layout::attributes(object) else { return };
-        let (Rule::Fields { fields, .. } | Rule::Subclass { fields: Some(fields), .. }) = &mut self.rule
-        else {
+        let Rule::Fields { fields, .. } = &mut self.rule else {
             return;
         };
         let py = object.py();
@@ -190,7 +202,12 @@ impl Plan {
     }
 
     fn holds_for(&self, class: &Bound<'_, PyType>) -> bool {
-        self.version != 0 && self.version == type_version(class) && self.qualname == qualname_pointer(class)
+        let same_name = match (&self.qualname, qualname_object(class)) {
+            (Some(known), Some(found)) => known.bind(class.py()).is(&found),
+            (None, None) => true,
+            _ => false,
+        };
+        self.version != 0 && self.version == type_version(class) && same_name
     }
 
     /// The attributes and slots of an instance, as name and value, without those that do not count.
@@ -270,15 +287,15 @@ fn type_version(class: &Bound<'_, PyType>) -> u32 {
     }
 }
 
-/// The name object of a heap type: assigning `__qualname__` does not change the version tag.
-fn qualname_pointer(class: &Bound<'_, PyType>) -> *const c_void {
-    // SAFETY: a live type; the flag says that it is a heap type.
+/// The name object of a heap type.
+fn qualname_object<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: a live type; the flag says that it is a heap type, whose name is an object or null.
     unsafe {
-        let class = class.as_type_ptr();
-        if ffi::PyType_GetFlags(class) & ffi::Py_TPFLAGS_HEAPTYPE == 0 {
-            return std::ptr::null();
+        let pointer = class.as_type_ptr();
+        if ffi::PyType_GetFlags(pointer) & ffi::Py_TPFLAGS_HEAPTYPE == 0 {
+            return None;
         }
-        (*class.cast::<ffi::PyHeapTypeObject>()).ht_qualname.cast()
+        Bound::from_borrowed_ptr_or_opt(class.py(), (*pointer.cast::<ffi::PyHeapTypeObject>()).ht_qualname)
     }
 }
 
@@ -286,6 +303,8 @@ fn qualname_pointer(class: &Bound<'_, PyType>) -> *const c_void {
 #[derive(Default)]
 pub(crate) struct Plans {
     by_type: Mutex<FxHashMap<usize, Arc<Plan>>>,
+    /// The state of all abstract classes when the plans were made.
+    token: AtomicU64,
 }
 
 /// Types come and go (classes made in functions, in tests); beyond this many plans start afresh.
@@ -298,6 +317,16 @@ impl Plans {
         plans.get(&(class.as_ptr() as usize)).filter(|plan| plan.holds_for(class)).cloned()
     }
 
+    /// Forgets everything if abstract classes have taken in other classes since: that changes which
+    /// rules apply without changing the types.
+    pub(crate) fn refresh(&self, token: u64) {
+        if self.token.swap(token, Ordering::AcqRel) != token {
+            let dropped =
+                std::mem::take(&mut *self.by_type.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            drop(dropped);
+        }
+    }
+
     /// Remembers a plan.
     pub(crate) fn put(&self, class: &Bound<'_, PyType>, plan: &Arc<Plan>) {
         if plan.version == 0 {
@@ -306,9 +335,10 @@ impl Plans {
         let dropped;
         {
             let mut plans = self.by_type.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            dropped =
+            let all =
                 if plans.len() >= MOST_PLANS { std::mem::take(&mut *plans) } else { FxHashMap::default() };
-            plans.insert(class.as_ptr() as usize, Arc::clone(plan));
+            let replaced = plans.insert(class.as_ptr() as usize, Arc::clone(plan));
+            dropped = (all, replaced);
         }
         // Dropping plans drops references to Python objects, so it happens after the lock is free.
         drop(dropped);

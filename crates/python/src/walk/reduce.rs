@@ -9,7 +9,7 @@ use super::frame::Item;
 use super::plan::Plan;
 use super::{builtin, reference};
 use crate::failure::{Failure, Walked};
-use keyprint_fingerprint::tag::{self, Referent};
+use keyprint_fingerprint::tag;
 
 /// The pickle protocol whose reductions are read; pinned, because reductions depend on it.
 pub(crate) const PROTOCOL: u8 = 4;
@@ -42,7 +42,10 @@ pub(crate) fn reduce<'py>(object: &Bound<'py, PyAny>, plan: &Plan) -> Walked<Red
     };
     let reduced = reduced.map_err(|error| not_reducible(plan).because(py, error))?;
     if let Ok(name) = reduced.cast::<PyString>() {
-        return named(object, name);
+        let (module, _) = reference::name_of(object)?;
+        // NumPy's functions do not say where they are; their type does.
+        let module = if module.is_empty() { plan.class.module.clone() } else { module };
+        return Ok(Reduction::Name(module, name.to_string_lossy().into_owned()));
     }
     let Ok(parts) = reduced.cast_into::<PyTuple>() else {
         return Err(malformed(plan, "it is neither a name nor a tuple"));
@@ -67,15 +70,6 @@ pub(crate) fn reduce<'py>(object: &Bound<'py, PyAny>, plan: &Plan) -> Walked<Red
     }
     items.push(part(5).map_or(Item::None, Item::Value));
     Ok(Reduction::Parts(items))
-}
-
-fn named<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Walked<Reduction<'py>> {
-    let (module, _) = reference::name_of(object)?;
-    let name = name.to_string_lossy().into_owned();
-    if !reference::resolves(object, &module, &name)? {
-        return Err(reference::not_importable(Referent::Object, &module, &name));
-    }
-    Ok(Reduction::Name(module, name))
 }
 
 fn listed<'py>(iterator: &Bound<'py, PyAny>, plan: &Plan) -> Walked<Vec<Bound<'py, PyAny>>> {

@@ -29,7 +29,10 @@ pub(crate) fn resolves(object: &Bound<'_, PyAny>, module: &str, qualname: &str) 
             Err(error) => return Err(error.into()),
         };
     }
-    Ok(target.is(object))
+    // A class method is found bound to its class.
+    Ok(target.is(object)
+        || target.get_type_ptr() == &raw mut super::builtin::PyMethod_Type
+            && target.getattr(intern!(py, "__func__"))?.is(object))
 }
 
 /// The qualified name of something that has one.

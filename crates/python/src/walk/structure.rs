@@ -35,6 +35,9 @@ pub(crate) const PROPERTY: &[&str] = &["fget", "fset", "fdel"];
 pub(crate) const FUNCTION: &[&str] =
     &["module", "code", "defaults", "keyword defaults", "closure", "attributes"];
 
+/// What something that goes by a name may be made of.
+pub(crate) const NAMED: &[&str] = &["__wrapped__", "__bound__", "__constraints__"];
+
 /// The parts of a class.
 pub(crate) const TYPE: &[&str] = &["module", "name", "metaclass", "bases", "attributes"];
 
@@ -49,6 +52,8 @@ const UNSTABLE: &[&str] = &[
     "__static_attributes__",
     "_abc_impl",
     "__abstractmethods__",
+    "__slotnames__",
+    "__signature__",
 ];
 
 /// Attributes by name; a missing one is absent.
@@ -96,7 +101,12 @@ pub(crate) fn class<'py>(class: &Bound<'py, PyType>) -> Walked<Vec<Item<'py>>> {
     for pair in namespace.call_method0(intern!(py, "items"))?.try_iter()? {
         let (name, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair?.extract()?;
         let text: Option<String> = name.extract().ok();
-        if text.is_some_and(|text| UNSTABLE.contains(&text.as_str())) {
+        // What pydantic keeps under its own names holds addresses; the fields are annotations too.
+        if text.as_deref().is_some_and(|text| UNSTABLE.contains(&text) || text.starts_with("__pydantic_")) {
+            continue;
+        }
+        // Asking a class for annotations that it does not have leaves an empty dict in it.
+        if text.as_deref() == Some("__annotations__") && !value.is_truthy()? {
             continue;
         }
         // SAFETY: these are static types; only the pointers are compared.
