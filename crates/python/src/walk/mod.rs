@@ -8,8 +8,9 @@
 //! | --- | --- |
 //! | [`builtin`] | reading builtin values without running Python code |
 //! | [`layout`] | where instances keep their attributes |
-//! | [`classify`], [`plan`] | how the instances of a type are read, found out once |
+//! | [`classify`], [`fields`], [`plan`] | how the instances of a type are read, found out once |
 //! | [`open`] | starting an object: from plan to frame |
+//! | [`advance`] | going on with it: the next child, by where it comes from |
 //! | [`reference`], [`structure`] | names, and what stands in where there is none |
 //! | [`reduce`] | objects that only `__reduce_ex__` describes |
 //! | [`array`], [`element`] | arrays |
@@ -24,10 +25,12 @@
 //!   count tells. Objects that Python code hands out may refer to anything, so from the first such
 //!   one on, every open object is findable.
 
+mod advance;
 pub(crate) mod array;
 pub(crate) mod builtin;
 mod classify;
 mod element;
+mod fields;
 mod frame;
 mod identity;
 mod layout;
@@ -221,263 +224,13 @@ impl<'a, 'py> Walk<'a, 'py> {
         format!("${}", labels.concat())
     }
 
-    /// Takes children of the top frame until one of them opens a frame, or none is left.
-    #[inline]
-    fn advance(&mut self) -> Walked<()> {
-        match self.top().source {
-            Source::List => self.advance_list(),
-            Source::Tuple => self.advance_tuple(),
-            Source::Dict { .. } => self.advance_dict(),
-            Source::Fields(_) => self.advance_fields(),
-            Source::Values(_) => self.advance_values(),
-            Source::Pairs { .. } => self.advance_pairs(),
-            Source::Items(_) => self.advance_items(),
-        }
-    }
-
     fn top(&mut self) -> &mut Frame<'a, 'py> {
         self.frames.last_mut().expect("the walk is not over")
-    }
-
-    fn advance_list(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        loop {
-            let direct = self.direct;
-            let frame = self.top();
-            if builtin::list_len(&frame.owner) != frame.len {
-                return Err(changed("list"));
-            }
-            if frame.at == frame.len {
-                return self.close();
-            }
-            let child = builtin::list_item(&frame.owner, frame.at);
-            frame.at += 1;
-            if direct && self.write_direct(child) {
-                if self.tick() {
-                    continue;
-                }
-                return Ok(());
-            }
-            self.visit_other(child, 0)?;
-            if self.frames.len() != depth {
-                return Ok(());
-            }
-        }
-    }
-
-    fn advance_tuple(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        loop {
-            let frame = self.top();
-            if frame.at == frame.len {
-                return self.close();
-            }
-            let child = builtin::tuple_item(&frame.owner, frame.at);
-            frame.at += 1;
-            self.visit(child, 0)?;
-            if self.frames.len() != depth || !self.tick() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn advance_dict(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        loop {
-            let mark = self.stream.mark();
-            let direct = self.direct;
-            let frame = self.frames.last_mut().expect("the walk is not over");
-            let Source::Dict { position, key, pending } = &mut frame.source else { unreachable!() };
-            if let Some(value) = pending.take() {
-                // The key was composite and is closed now.
-                self.visit(value.as_borrowed(), 1)?;
-                if self.frames.len() != depth {
-                    return Ok(());
-                }
-                continue;
-            }
-            if key.is_some() {
-                *key = None;
-            }
-            if builtin::dict_len(&frame.owner) != frame.len {
-                return Err(changed("dict"));
-            }
-            let Some((name, value)) = builtin::dict_next(&frame.owner, position) else {
-                if frame.at != frame.len {
-                    return Err(changed("dict"));
-                }
-                return self.close();
-            };
-            frame.at += 1;
-            self.entries.push(mark);
-            if direct && self.write_direct(name) {
-                if self.write_direct(value) {
-                    if self.tick() {
-                        continue;
-                    }
-                    return Ok(());
-                }
-                let value = value.to_owned();
-                let name = name.to_owned();
-                self.set_dict(Some(name), None);
-                self.visit_other(value.as_borrowed(), 1)?;
-            } else {
-                let (name, value) = (name.to_owned(), value.to_owned());
-                self.set_dict(Some(name.clone()), Some(value));
-                self.visit_key(&name)?;
-            }
-            if self.frames.len() != depth {
-                return Ok(());
-            }
-        }
-    }
-
-    fn set_dict(&mut self, name: Option<Bound<'py, PyAny>>, value: Option<Bound<'py, PyAny>>) {
-        if let Source::Dict { key, pending, .. } = &mut self.top().source {
-            *key = name;
-            *pending = value;
-        }
-    }
-
-    fn advance_fields(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        let known = match &self.top().source {
-            Source::Fields(known) => *known,
-            _ => unreachable!("the caller looked"),
-        };
-        let Rule::Fields { fields, extras, .. } = &known.plan.rule else {
-            unreachable!("only types with fields are read by fields")
-        };
-        loop {
-            let frame = self.top();
-            let at = frame.at;
-            if at == frame.len {
-                return self.close();
-            }
-            frame.at += 1;
-            let Some(field) = fields.get(at) else {
-                debug_assert!(*extras);
-                let owner = frame.owner.clone();
-                let pairs = known.plan.state(&owner, fields)?;
-                return self.open_pairs(&owner, tag::DICT, pairs, true);
-            };
-            let found = open::field(&frame.owner, &known.plan, field)?;
-            match found {
-                Some(value) => self.visit(value, 0)?,
-                None if !field.may_be_computed() => self.absent(),
-                None => self.visit_computed(field)?,
-            }
-            if self.frames.len() != depth {
-                return Ok(());
-            }
-        }
-    }
-
-    /// A field that only `getattr` finds: a class default, a property, a descriptor.
-    fn visit_computed(&mut self, field: &plan::Field) -> Walked<()> {
-        let owner = self.top().owner.clone();
-        match reduce::optional(&owner, field.name.bind(self.py))? {
-            None => {
-                self.absent();
-                Ok(())
-            }
-            Some(value) => {
-                self.watch_open();
-                let depth = self.frames.len();
-                self.visit(value.as_borrowed(), 1)?;
-                self.count_endless(depth, &value)
-            }
-        }
     }
 
     fn absent(&mut self) {
         self.stream.absent();
         self.trace_leaf("absent");
-    }
-
-    fn advance_values(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        loop {
-            let mark = self.stream.mark();
-            let frame = self.top();
-            if frame.at == frame.len {
-                return self.close();
-            }
-            let Source::Values(values) = &frame.source else { unreachable!() };
-            let value = values[frame.at].clone();
-            frame.at += 1;
-            if frame.entries.is_some() {
-                self.entries.push(mark);
-            }
-            // Held twice: among the values, and here.
-            self.visit(value.as_borrowed(), 2)?;
-            if self.frames.len() != depth || !self.tick() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn advance_pairs(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        loop {
-            let mark = self.stream.mark();
-            let frame = self.top();
-            if frame.at == frame.len {
-                return self.close();
-            }
-            let Source::Pairs { pairs, .. } = &frame.source else { unreachable!() };
-            let (name, value) = &pairs[frame.at / 2];
-            let is_key = frame.at.is_multiple_of(2);
-            let child = if is_key { name.clone() } else { value.clone() };
-            frame.at += 1;
-            if is_key {
-                if frame.entries.is_some() {
-                    self.entries.push(mark);
-                }
-                self.visit_key(&child)?;
-            } else {
-                self.visit(child.as_borrowed(), 2)?;
-            }
-            if self.frames.len() != depth {
-                return Ok(());
-            }
-        }
-    }
-
-    fn advance_items(&mut self) -> Walked<()> {
-        let depth = self.frames.len();
-        loop {
-            let frame = self.top();
-            if frame.at == frame.len {
-                return self.close();
-            }
-            let owner = frame.owner.clone();
-            let Source::Items(items) = &mut frame.source else { unreachable!() };
-            let item = std::mem::replace(&mut items.items[frame.at], Item::Absent);
-            frame.at += 1;
-            match item {
-                Item::None => self.stream.none(),
-                Item::Bool(value) => self.stream.bool(value),
-                Item::Absent => self.absent(),
-                Item::Bytes(bytes) => self.stream.blob_bytes(&bytes),
-                Item::Value(value) => self.visit(value.as_borrowed(), 1)?,
-                Item::Content(object, kind) => {
-                    self.open_builtin(object, kind, Standing { tracked: false, fresh: false }, true)?;
-                }
-                Item::Sequence(tag, values) => self.open_values(&owner, tag, values)?,
-                Item::Pairs { tag, pairs, attributes } => self.open_pairs(&owner, tag, pairs, attributes)?,
-            }
-            if self.frames.len() != depth {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Counts a step inside a long run of leaves; false when it is time to look at signals.
-    #[inline]
-    fn tick(&mut self) -> bool {
-        self.steps = self.steps.saturating_sub(1);
-        self.steps != 0
     }
 
     /// Writes a value of the commonest exact types; false if it is anything else.
@@ -776,9 +529,4 @@ impl<'a, 'py> Walk<'a, 'py> {
         let reducer = matches!(plan.rule, Rule::Object(_)) && reduce::registered(value)?.is_some();
         Ok(Known { plan, class, importable, reducer })
     }
-}
-
-fn changed(what: &str) -> Failure {
-    Failure::refuse("changed", format!("the {what} changed while it was read"))
-        .hint("do not modify a value from a rule, a reduction or another thread while it is fingerprinted")
 }

@@ -1,0 +1,229 @@
+//! Arrays, scalars and element types.
+
+use super::*;
+
+impl<'a, 'py> Walk<'a, 'py> {
+    pub(super) fn open_numpy(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Known<'py>,
+        layout: &Layout,
+        standing: Standing,
+    ) -> Walked<()> {
+        if self.config.arrays == Arrays::Identity {
+            return self.write_identity(&value);
+        }
+        let dtype = value.getattr(intern!(self.py, "dtype"))?;
+        let plain = layout.kind == "array";
+        if plain {
+            return match Element::of_dtype(&dtype, 0)? {
+                Some(element) => self.write_elements(&Elements::of_numpy(&value, element)?),
+                None => self.open_object_array(value, standing),
+            };
+        }
+        // A subclass: the array inside it, and its state.
+        let base = classify::loaded(self.py, "numpy", "ndarray").expect("an instance exists");
+        let content = value.call_method1(intern!(self.py, "view"), (base,))?;
+        let items = vec![Item::Value(content), attributes(known.plan.state(&value, &[])?)];
+        self.open_record(value, known, layout, items, &["", ""], standing)
+    }
+
+    pub(super) fn write_elements(&mut self, elements: &Elements<'py>) -> Walked<()> {
+        match self.config.arrays {
+            Arrays::Spec => {
+                elements.write_spec(&mut self.stream);
+                Ok(())
+            }
+            _ => elements.write(&mut self.stream),
+        }
+    }
+
+    pub(super) fn open_object_array(&mut self, value: Bound<'py, PyAny>, standing: Standing) -> Walked<()> {
+        let shape: Vec<usize> = value.getattr(intern!(self.py, "shape"))?.extract()?;
+        if self.config.arrays == Arrays::Spec {
+            let object = Descriptor::Plain("O".to_owned());
+            array::write_spec(&mut self.stream, &object, shape.len(), "C", &[], None);
+            return Ok(());
+        }
+        let flat = value.call_method1(intern!(self.py, "reshape"), (-1,))?;
+        let values: Vec<Bound<'py, PyAny>> = flat.call_method0(intern!(self.py, "tolist"))?.extract()?;
+        let dtype = value.getattr(intern!(self.py, "dtype"))?;
+        let kind: String = dtype.getattr(intern!(self.py, "kind"))?.extract()?;
+        let mark = self.stream.begin(tag::OBJECT_ARRAY);
+        self.stream.str(&kind);
+        self.stream.length(shape.len());
+        for length in &shape {
+            self.stream.length(*length);
+        }
+        let opening = Opening::new(values.len(), mark, standing);
+        self.push(Source::Values(values), value, opening)
+    }
+
+    /// A NumPy scalar: its element type and its bytes, every NaN one value.
+    pub(super) fn write_numpy_scalar(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
+        let numpy = self.py.import(intern!(self.py, "numpy"))?;
+        let array = numpy.call_method1(intern!(self.py, "asarray"), (value,))?;
+        let Some(element) = Element::of_dtype(&array.getattr(intern!(self.py, "dtype"))?, 0)? else {
+            return Err(Failure::refuse("array-format", "a NumPy scalar of objects is not read"));
+        };
+        let elements = Elements::of_numpy(&array, element)?;
+        match elements.descriptor() {
+            Descriptor::Plain(code) => {
+                let mut bytes = elements.packed()?;
+                canonical_nan(code, &mut bytes);
+                self.stream.scalar(code, &bytes);
+            }
+            _ => {
+                let mark = self.stream.open_record(&shape("scalar", "numpy", "void", &["content"]));
+                elements.write(&mut self.stream)?;
+                self.stream.close(mark);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn open_dtype(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Known<'py>,
+        layout: &Layout,
+        standing: Standing,
+    ) -> Walked<()> {
+        let Reduction::Parts(items) = reduce::reduce(&value, &known.plan)? else {
+            return Err(Failure::refuse("malformed-reduction", "a dtype reduced to a name"));
+        };
+        let mark = self.stream.open_record(&layout.digest);
+        self.push_items(value, items, REDUCE, mark, standing)
+    }
+
+    pub(super) fn open_foreign(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Known<'py>,
+        layout: &Layout,
+        standing: Standing,
+    ) -> Walked<()> {
+        if self.config.arrays == Arrays::Identity {
+            return self.write_identity(&value);
+        }
+        if !known.importable {
+            let class = &known.plan.class;
+            return Err(reference::not_importable(Referent::Class, &class.module, &class.qualname));
+        }
+        self.watch_open();
+        let mark = self.stream.open_record(&layout.digest);
+        let state = if self.config.arrays == Arrays::Spec {
+            self.write_foreign_spec(&value)?;
+            Vec::new()
+        } else {
+            Elements::of_foreign(&value)?.write(&mut self.stream)?;
+            known.plan.state(&value, &[])?
+        };
+        self.push_items(value, vec![attributes(state)], &[""], mark, standing)
+    }
+
+    /// The specification of an array of another library, from its attributes: nothing is copied.
+    pub(super) fn write_foreign_spec(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
+        let missing = |error: PyErr| {
+            Failure::refuse("array-format", "the array does not tell its dtype and shape")
+                .because(self.py, error)
+        };
+        let element =
+            value.getattr(intern!(self.py, "dtype")).and_then(|dtype| dtype.str()).map_err(missing)?;
+        let element = Descriptor::Plain(element.to_string_lossy().into_owned());
+        let shape: Vec<usize> =
+            value.getattr(intern!(self.py, "shape")).and_then(|shape| shape.extract()).map_err(missing)?;
+        let element_shape: Vec<usize> = match value.getattr_opt(intern!(self.py, "element_shape"))? {
+            Some(shape) => shape.extract()?,
+            None => Vec::new(),
+        };
+        let mut needs_grad = None;
+        for name in ["needs_grad", "requires_grad"] {
+            if let Some(answer) = value.getattr_opt(name)? {
+                needs_grad = Some(answer.is_truthy()?);
+            }
+        }
+        let order = match value.getattr_opt(intern!(self.py, "is_contiguous"))? {
+            Some(is_contiguous) if is_contiguous.is_callable() => {
+                if is_contiguous.call0()?.is_truthy()? {
+                    "C"
+                } else {
+                    "strided"
+                }
+            }
+            _ => match value.getattr_opt(intern!(self.py, "flags"))? {
+                Some(flags)
+                    if flags
+                        .getattr_opt("c_contiguous")?
+                        .is_some_and(|flag| flag.is_truthy().unwrap_or(false)) =>
+                {
+                    "C"
+                }
+                Some(flags)
+                    if flags
+                        .getattr_opt("f_contiguous")?
+                        .is_some_and(|flag| flag.is_truthy().unwrap_or(false)) =>
+                {
+                    "F"
+                }
+                Some(_) => "strided",
+                None => "unknown",
+            },
+        };
+        array::write_spec(&mut self.stream, &element, shape.len(), order, &element_shape, needs_grad);
+        Ok(())
+    }
+
+    pub(super) fn open_buffer(
+        &mut self,
+        value: Bound<'py, PyAny>,
+        known: &Known<'py>,
+        layout: &Layout,
+        standing: Standing,
+    ) -> Walked<()> {
+        if self.config.arrays == Arrays::Identity {
+            return self.write_identity(&value);
+        }
+        if !known.importable && layout.kind == "buffer" {
+            let class = &known.plan.class;
+            return Err(reference::not_importable(Referent::Class, &class.module, &class.qualname));
+        }
+        let mark = self.stream.open_record(&layout.digest);
+        self.write_elements(&Elements::of_buffer(&value)?)?;
+        let items = vec![attributes(known.plan.state(&value, &[])?)];
+        self.push_items(value, items, &[""], mark, standing)
+    }
+}
+
+/// Makes every NaN of a float or complex scalar the same.
+fn canonical_nan(code: &str, bytes: &mut [u8]) {
+    let (kind, _) = code.split_at(1);
+    let width = match kind {
+        "f" => bytes.len(),
+        "c" => bytes.len() / 2,
+        _ => return,
+    };
+    for part in bytes.chunks_exact_mut(width) {
+        let (exponent, mantissa, canonical): (u64, u64, u64) = match width {
+            2 => (0x7c00, 0x03ff, 0x7e00),
+            4 => (0x7f80_0000, 0x007f_ffff, 0x7fc0_0000),
+            8 => (0x7ff0 << 48, (1 << 52) - 1, 0x7ff8 << 48),
+            10 => {
+                // Sign and exponent are the last two bytes; the mantissa has an explicit leading bit.
+                let exponent = u16::from_le_bytes([part[8], part[9]]) & 0x7fff;
+                let mantissa = u64::from_le_bytes(*part.first_chunk().expect("ten bytes")) << 1;
+                if exponent == 0x7fff && mantissa != 0 {
+                    part.copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0xc0, 0xff, 0x7f]);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let mut bits = [0u8; 8];
+        bits[..width].copy_from_slice(part);
+        let bits = u64::from_le_bytes(bits);
+        if bits & exponent == exponent && bits & mantissa != 0 {
+            part.copy_from_slice(&canonical.to_le_bytes()[..width]);
+        }
+    }
+}
