@@ -63,5 +63,10 @@ def test_bad_options_are_refused() -> None:
         kp.Fingerprinter(overrides={int: 3})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="are classes"):
         kp.Fingerprinter(overrides={"int": lambda obj: obj})  # type: ignore[dict-item]
+    for bad in ("location", 3, [1]):
+        with pytest.raises(TypeError, match="`skip_fields` is a sequence of names"):
+            kp.Fingerprinter(skip_fields=bad)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="`skip` is a sequence of names"):
+            kp.rule.by_fields(skip=bad)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="is a mapping"):
         kp.Fingerprinter(overrides=3)  # type: ignore[arg-type]

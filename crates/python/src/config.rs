@@ -2,9 +2,10 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::describe::Description;
+use crate::walk::short_repr;
 
 /// What to do with things that have no importable name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,22 @@ fn reaches_builtin(class: &Bound<'_, PyType>) -> PyResult<bool> {
     }
     let none = class.py().None().bind(class.py()).get_type();
     none.is_subclass(class)
+}
+
+/// An argument that lists names. A lone string would be taken apart into letters, so it is refused.
+pub(crate) fn names(argument: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<String>>> {
+    let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(None) };
+    let wrong = || {
+        let hint = if value.is_instance_of::<PyString>() { "\nhint: write it as (\"name\",)" } else { "" };
+        let found = short_repr(value);
+        PyTypeError::new_err(format!("`{argument}` is a sequence of names, found {found}{hint}"))
+    };
+    if value.is_instance_of::<PyString>() {
+        return Err(wrong());
+    }
+    let names =
+        value.try_iter().map_err(|_| wrong())?.map(|name| name?.extract::<String>().map_err(|_| wrong()));
+    names.collect::<PyResult<Vec<_>>>().map(Some)
 }
 
 fn choice(name: &str, expected: &str, found: &str) -> PyErr {

@@ -7,6 +7,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
+use crate::config::names;
+
 /// How an object enters a fingerprint. Made by the functions of `keyprint.rule`.
 #[pyclass(frozen, module = "keyprint._native")]
 pub(crate) struct Description {
@@ -79,8 +81,8 @@ impl Description {
 
     #[staticmethod]
     #[pyo3(signature = (*, skip=None))]
-    fn by_fields(skip: Option<Vec<String>>) -> Self {
-        Self { form: Form::Fields { skip: skip.unwrap_or_default() }, tag: None }
+    fn by_fields(skip: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self { form: Form::Fields { skip: names("skip", skip)?.unwrap_or_default() }, tag: None })
     }
 
     #[staticmethod]

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use pyo3::prelude::*;
 
-use crate::config::{Arrays, Config, Mode};
+use crate::config::{Arrays, Config, Mode, names};
 use crate::explain::{Difference, Explanation, differences};
 use crate::fingerprint::PyFingerprint;
 use crate::walk::plan::Plans;
@@ -53,13 +53,13 @@ impl Fingerprinter {
     fn new(
         mode: &str,
         overrides: Option<&Bound<'_, PyAny>>,
-        skip_fields: Option<Vec<String>>,
+        skip_fields: Option<&Bound<'_, PyAny>>,
         arrays: &str,
         cycles: bool,
-        metadata_keys: Option<Vec<String>>,
+        metadata_keys: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let skip_fields = skip_fields.unwrap_or_default();
-        let namespaces = metadata_keys.unwrap_or_else(|| vec![NAMESPACE.to_owned()]);
+        let skip_fields = names("skip_fields", skip_fields)?.unwrap_or_default();
+        let namespaces = names("metadata_keys", metadata_keys)?.unwrap_or_else(|| vec![NAMESPACE.to_owned()]);
         let config = Config::parse(mode, overrides, skip_fields, arrays, cycles, namespaces)?;
         Ok(Self { config, plans: Plans::default() })
     }

@@ -6,6 +6,9 @@
 //! changes nothing. The layout is private, so it is used only on the versions it is known for, and
 //! only after a probe at start-up has read a few instances both ways and found the same.
 
+// CPython 3.10 keeps attributes in dictionaries only.
+#![cfg_attr(not(Py_3_11), allow(dead_code, unused_imports))]
+
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
