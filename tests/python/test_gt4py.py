@@ -248,3 +248,38 @@ def test_the_real_gt4py_if_it_is_here() -> None:
         im.plus("a", im.literal("1.0", "float64"))
     )
     assert strict(im.literal("1.0", "float32")) != strict(im.literal("1.0", "float64"))
+
+
+PROGRAM = """
+import sys
+import keyprint.gt4py
+
+sys.modules["gt4py.next.fingerprinting"] = keyprint.gt4py
+import numpy as np
+import gt4py.next as gtx
+from gt4py.next.program_processors.runners import roundtrip
+
+gtx.fingerprinting = keyprint.gt4py
+I = gtx.Dimension("I")
+Vector = gtx.Field[gtx.Dims[I], gtx.float64]
+
+@gtx.field_operator(backend=roundtrip.default)
+def axpy(a: Vector, b: Vector) -> Vector:
+    return a + 2.0 * b
+
+if __name__ == "__main__":
+    out = gtx.zeros(gtx.domain({I: 3}))
+    axpy(gtx.as_field([I], np.arange(3.0)), gtx.as_field([I], np.ones(3)), out=out)
+    print(*out.asnumpy())
+"""
+
+
+def test_gt4py_itself_runs_on_this_module(tmp_path: Any) -> None:
+    pytest.importorskip("gt4py.next", reason="GT4Py is not installed")
+    import subprocess
+    import sys
+
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "program.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    assert done.stdout.split() == ["2.0", "3.0", "4.0"], done.stderr
