@@ -63,7 +63,7 @@ def test_long_and_deep_values_are_cut() -> None:
         deep = [deep]
     assert "…" in str(fingerprinter.explain(deep))
     assert len(fingerprinter.explain("x" * 10_000).text) < 100
-    assert fingerprinter.explain(1 << 100_000).text == "<large int>" or True
+    assert len(fingerprinter.explain(1 << 100_000).text) < 100
 
 
 def lines(one: Any, other: Any) -> list[str]:

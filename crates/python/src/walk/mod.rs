@@ -54,7 +54,7 @@ use typed_arena::Arena;
 
 pub(crate) use self::frame::short_repr;
 use self::frame::{Frame, Item, Opening, Source, Standing};
-use self::plan::{Plan, Plans, Rule};
+use self::plan::{Class, Plan, Plans, Rule};
 use crate::config::Config;
 use crate::failure::{Failure, Walked};
 use crate::trace::Trace;
@@ -80,6 +80,19 @@ pub(crate) struct Known<'py> {
     pub(crate) importable: bool,
     /// Whether the program has registered a reducer for it since the plan was made.
     pub(crate) reducer: bool,
+}
+
+impl Known<'_> {
+    /// What to say about a class that cannot be found under its name.
+    fn unnamed(&self) -> Failure {
+        let Class { module, qualname } = &self.plan.class;
+        reference::not_importable(tag::Referent::Class, module, qualname)
+    }
+
+    /// Fails unless the class can be found under its name.
+    fn require_name(&self) -> Walked<()> {
+        if self.importable { Ok(()) } else { Err(self.unnamed()) }
+    }
 }
 
 /// An object, what is known of its type, and how many references to it are not the walk's own.

@@ -106,10 +106,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         if self.config.arrays == Arrays::Identity {
             return self.write_identity(&value);
         }
-        if !known.importable {
-            let class = &known.plan.class;
-            return Err(reference::not_importable(Referent::Class, &class.module, &class.qualname));
-        }
+        known.require_name()?;
         self.watch_open();
         let mark = self.stream.open_record(&layout.digest);
         let state = if self.config.arrays == Arrays::Spec {
@@ -184,9 +181,8 @@ impl<'a, 'py> Walk<'a, 'py> {
         if self.config.arrays == Arrays::Identity {
             return self.write_identity(&value);
         }
-        if !known.importable && layout.kind == "buffer" {
-            let class = &known.plan.class;
-            return Err(reference::not_importable(Referent::Class, &class.module, &class.qualname));
+        if layout.kind == "buffer" {
+            known.require_name()?;
         }
         let mark = self.stream.open_record(&layout.digest);
         self.write_elements(&Elements::of_buffer(&value)?)?;

@@ -368,8 +368,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         let mark = if known.importable {
             self.stream.open_record(&layout.digest)
         } else if self.config.mode == Mode::Strict {
-            let class = &known.plan.class;
-            return Err(reference::not_importable(Referent::Class, &class.module, &class.qualname));
+            return Err(known.unnamed());
         } else {
             self.durable = false;
             items.insert(0, Item::Value(known.class.clone().into_any()));
