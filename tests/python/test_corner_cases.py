@@ -140,7 +140,10 @@ def test_struct_sequences_with_all_their_fields() -> None:
 
 def test_string_and_object_arrays_differ() -> None:
     if hasattr(np.dtypes, "StringDType"):
-        assert fp(np.array(["a"], dtype=np.dtypes.StringDType())) != fp(np.array(["a"], dtype=object))
+        texts, objects = np.array(["a"], dtype=np.dtypes.StringDType()), np.array(["a"], dtype=object)
+        assert fp(texts) != fp(objects)
+        spec = kp.Fingerprinter(arrays="spec")
+        assert spec(texts) != spec(objects)
 
 
 @attrs.define(slots=False)
@@ -172,6 +175,22 @@ def test_kinds_of_local_enums_differ() -> None:
 
     assert fp(make(enum.Enum)) != fp(make(enum.IntEnum))
     assert fp(make(enum.Enum)) == fp(make(enum.Enum))
+    assert fp(type(make(enum.Enum))) != fp(type(make(enum.IntEnum)))
+
+
+def test_paths_name_the_fields_of_local_classes() -> None:
+    import threading
+
+    @dataclasses.dataclass
+    class Local:
+        x: Any
+        y: Any
+
+    with pytest.raises(kp.FingerprintError) as caught:
+        lenient([Local(1, {"k": threading.Lock()})])
+    assert caught.value.path == "$[0].y['k']"
+    (difference,) = lenient.diff(Local(1, 2), Local(1, 3))
+    assert str(difference) == "$.y: 2 != 3"
 
 
 class Triple(ctypes.c_int * 3):  # type: ignore[misc]

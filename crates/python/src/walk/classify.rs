@@ -220,7 +220,7 @@ fn own_rule<'py>(
 }
 
 fn reduce_rule(class: &Bound<'_, PyType>) -> PyResult<Rule> {
-    Ok(Rule::Reduce(layout_of("reduce", class, super::open::REDUCE)?))
+    Ok(Rule::Reduce(Layout::of_reduction(&Class::of(class)?)))
 }
 
 /// Types whose memory is all there is to them, besides attributes.
@@ -282,7 +282,7 @@ fn exact_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
 }
 
 /// The nearest base of an enum class that has a name: what kind of enum it is.
-fn enum_base(class: &Bound<'_, PyType>) -> Walked<String> {
+pub(super) fn enum_base(class: &Bound<'_, PyType>) -> Walked<String> {
     for base in class.mro().iter().skip(1) {
         let Ok(base) = base.cast_into::<PyType>() else { continue };
         let name = Class::of(&base)?;

@@ -87,6 +87,8 @@ pub(crate) struct Items<'py> {
     pub(crate) items: Vec<Item<'py>>,
     /// How a path names each; empty for a part that a path passes through.
     pub(crate) labels: &'static [&'static str],
+    /// The same where it is only known now; comes first.
+    pub(crate) names: Vec<String>,
 }
 
 /// One part of an object that is not simply a value.
@@ -138,6 +140,7 @@ impl Frame<'_, '_> {
                 Some((key, _)) => format!("[{}]", short_repr(key)),
                 None => String::new(),
             },
+            Source::Items(items) if items.names.get(last).is_some() => format!(".{}", items.names[last]),
             Source::Items(items) => match items.labels.get(last) {
                 Some(&"") | None => String::new(),
                 Some(label) => format!(".{label}"),

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::builtin::Builtin;
 use super::layout::{self, Attributes};
+use super::reduce::PARTS;
 use crate::failure::Walked;
 
 /// The name that a class goes by.
@@ -53,6 +54,11 @@ impl Layout {
             shape(kind, &class.module, &class.qualname, &names)
         };
         Self { kind, names, digest }
+    }
+
+    /// What the parts of a reduction mean.
+    pub(crate) fn of_reduction(class: &Class) -> Self {
+        Self::new("reduce", class, PARTS.iter().map(|name| (*name).to_owned()).collect())
     }
 }
 

@@ -14,6 +14,9 @@ use keyprint_fingerprint::tag;
 /// The pickle protocol whose reductions are read; pinned, because reductions depend on it.
 pub(crate) const PROTOCOL: u8 = 4;
 
+/// The parts of a reduction.
+pub(crate) const PARTS: &[&str] = &["function", "arguments", "state", "items", "pairs", "setter"];
+
 /// A reduction may list items through an iterator; one that gives more than this is taken to be endless.
 const MOST_ITEMS: usize = 1 << 26;
 

@@ -40,15 +40,14 @@ impl<'a, 'py> Walk<'a, 'py> {
 
     pub(super) fn open_object_array(&mut self, value: Bound<'py, PyAny>, standing: Standing) -> Walked<()> {
         let shape: Vec<usize> = value.getattr(intern!(self.py, "shape"))?.extract()?;
+        let dtype = value.getattr(intern!(self.py, "dtype"))?;
+        let kind: String = dtype.getattr(intern!(self.py, "kind"))?.extract()?;
         if self.config.arrays == Arrays::Spec {
-            let object = Descriptor::Plain("O".to_owned());
-            array::write_spec(&mut self.stream, &object, shape.len(), "C", &[], None);
+            array::write_spec(&mut self.stream, &Descriptor::Plain(kind), shape.len(), "C", &[], None);
             return Ok(());
         }
         let flat = value.call_method1(intern!(self.py, "reshape"), (-1,))?;
         let values: Vec<Bound<'py, PyAny>> = flat.call_method0(intern!(self.py, "tolist"))?.extract()?;
-        let dtype = value.getattr(intern!(self.py, "dtype"))?;
-        let kind: String = dtype.getattr(intern!(self.py, "kind"))?.extract()?;
         let mark = self.stream.begin(tag::OBJECT_ARRAY);
         self.stream.str(&kind);
         self.stream.length(shape.len());

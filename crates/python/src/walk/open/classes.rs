@@ -64,8 +64,9 @@ impl<'a, 'py> Walk<'a, 'py> {
             let (name, member): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair?.extract()?;
             pairs.push((name, member.getattr("_value_")?));
         }
-        let mark = self.stream.open_record(&shape("enum class", &module, &qualname, &["members"]));
+        let base = Item::Bytes(classify::enum_base(class)?.into_bytes());
+        let mark = self.stream.open_record(&shape("enum class", &module, &qualname, &["base", "members"]));
         let members = Item::Pairs { tag: tag::ITEMS, pairs, attributes: true };
-        self.push_items(value, vec![members], &[""], mark, standing)
+        self.push_items(value, vec![base, members], &["", ""], mark, standing)
     }
 }

@@ -100,7 +100,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             return Ok(());
         }
         let known = self.arena.alloc(known);
-        self.open(value, known, standing)
+        self.open_common(value, known, standing)
     }
 
     /// A described value under its class, or under the tag that the description gives instead.

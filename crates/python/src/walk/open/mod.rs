@@ -26,7 +26,7 @@ use crate::walk::element::{Descriptor, Element};
 use crate::walk::frame::{Item, Items, Opening, Source, Standing};
 use crate::walk::layout::{self, Attributes};
 use crate::walk::plan::{Class, Field, Layout, Place, Plan, Rule};
-use crate::walk::reduce::{self, Reduction};
+use crate::walk::reduce::{self, PARTS as REDUCE, Reduction};
 use crate::walk::{Known, Walk, array, classify, identity, reference, short_repr, structure};
 
 /// Reductions of objects made by reductions nest no deeper than this.
@@ -94,17 +94,19 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
     }
 
-    /// Opens a value that has parts.
+    /// Opens a value that has parts, of the less common kinds.
     fn open(&mut self, value: Bound<'py, PyAny>, known: &'a Known<'py>, standing: Standing) -> Walked<()> {
         let plan = &known.plan;
         match &plan.rule {
-            Rule::Builtin(kind) => self.open_builtin(value, *kind, standing, false),
             Rule::Fields { layout, fields, extras } => {
-                if known.importable {
-                    return self.open_fields(value, known, layout, fields, *extras, standing);
-                }
                 let items = self.field_items(&value, plan, fields, *extras)?;
-                self.open_record(value, known, layout, items, &[], standing)
+                self.open_record(value, known, layout, items, &[], standing)?;
+                // The class, put in front, then the fields: paths show them by name.
+                if let Source::Items(items) = &mut self.top().source {
+                    items.names.push("__class__".to_owned());
+                    items.names.extend(layout.names.iter().take(fields.len()).cloned());
+                }
+                Ok(())
             }
             Rule::Subclass { base, layout, fields, extras } => {
                 let state = match fields {
@@ -149,14 +151,9 @@ impl<'a, 'py> Walk<'a, 'py> {
                 let items = vec![attributes(plan.state(&value, &[])?)];
                 self.open_record(value, known, layout, items, &[""], standing)
             }
-            Rule::Object(layout) | Rule::Reduce(layout) => self.open_reduced(value, known, layout, standing),
-            Rule::BuiltinFunction => {
-                let reduce = Layout::new(
-                    "reduce",
-                    &plan.class,
-                    REDUCE.iter().map(|name| (*name).to_owned()).collect(),
-                );
-                self.open_reduced(value, known, &reduce, standing)
+            Rule::Reduce(layout) => self.open_reduced(value, known, layout, standing),
+            Rule::Object(_) | Rule::BuiltinFunction => {
+                self.open_reduced(value, known, &Layout::of_reduction(&plan.class), standing)
             }
             Rule::Namespace(layout) => self.open_namespace(value, known, layout, standing),
             Rule::Enum { layout, base } => self.open_enum(value, layout, base, standing),
@@ -188,6 +185,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             Rule::Mock if self.config.mode == Mode::Lenient => self.write_identity(&value),
             Rule::Mock => Err(reduce::not_reducible(plan)),
             Rule::Described(rule) => self.open_described(value, known, rule.bind(self.py).clone(), standing),
+            Rule::Builtin(_) => unreachable!("builtins are common"),
             Rule::None
             | Rule::Bool
             | Rule::Constant(_)
@@ -407,7 +405,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         standing: Standing,
     ) -> Walked<()> {
         let len = items.len();
-        let source = Source::Items(Box::new(Items { items, labels }));
+        let source = Source::Items(Box::new(Items { items, labels, names: Vec::new() }));
         self.push(source, value, Opening::new(len, mark, standing))
     }
 
@@ -439,9 +437,6 @@ impl<'a, 'py> Walk<'a, 'py> {
 
 /// The parts of something that goes by a name which does not lead to it.
 const NAMED: [&str; 5] = ["module", "name", "__wrapped__", "__bound__", "__constraints__"];
-
-/// The parts of a reduction.
-pub(in crate::walk) const REDUCE: &[&str] = &["function", "arguments", "state", "items", "pairs", "setter"];
 
 /// Labels for the same parts after the class has been put in front of them.
 fn with_class(labels: &'static [&'static str]) -> &'static [&'static str] {

@@ -15,13 +15,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             Reduction::Name(module, name) => self.open_reduced_name(value, known, &module, &name, standing),
             Reduction::Parts(items) => {
                 let depth = self.frames.len();
-                if layout.kind == "reduce" {
-                    self.open_record(value.clone(), known, layout, items, REDUCE, standing)?;
-                } else {
-                    let names = REDUCE.iter().map(|name| (*name).to_owned()).collect();
-                    let layout = Layout::new("reduce", &known.plan.class, names);
-                    self.open_record(value.clone(), known, &layout, items, REDUCE, standing)?;
-                }
+                self.open_record(value.clone(), known, layout, items, REDUCE, standing)?;
                 self.count_endless(depth, &value)
             }
         }
