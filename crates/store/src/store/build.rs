@@ -1,0 +1,314 @@
+//! Building under single flight: among the threads of a process, among processes, among hosts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use keyprint_key::{Key, Manifest};
+
+use crate::disk::{Attempt, Disk, KeyLock};
+use crate::entry::{Artifact, Entry, Info};
+use crate::flight::Role;
+use crate::notice::Notice;
+use crate::progress::{TerminalProgress, Waiting};
+use crate::store::{Store, signed};
+use crate::tier::{Lease, Leased};
+
+/// What is asked for.
+pub struct Request<'a> {
+    key: Key,
+    name: &'a str,
+    manifest: Source<'a>,
+}
+
+enum Source<'a> {
+    AtHand(&'a Manifest),
+    Made(&'a dyn Fn() -> Manifest),
+}
+
+impl<'a> Request<'a> {
+    /// What a manifest describes.
+    #[must_use]
+    pub fn new(manifest: &'a Manifest) -> Self {
+        Self { key: manifest.key(), name: manifest.name(), manifest: Source::AtHand(manifest) }
+    }
+
+    /// What a key stands for, with a manifest that is only made if it is needed: on a miss.
+    #[must_use]
+    pub fn lazy(key: Key, name: &'a str, manifest: &'a dyn Fn() -> Manifest) -> Self {
+        Self { key, name, manifest: Source::Made(manifest) }
+    }
+
+    fn manifest(&self) -> Manifest {
+        match self.manifest {
+            Source::AtHand(manifest) => manifest.clone(),
+            Source::Made(make) => make(),
+        }
+    }
+}
+
+/// An entry and where it came from.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// How it was got.
+    pub how: How,
+}
+
+/// How an entry was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// From memory.
+    Memory,
+    /// From the local disk.
+    Disk,
+    /// From another tier.
+    Tier,
+    /// By waiting for another thread, process or host to build it.
+    Waited,
+    /// By building it.
+    Built,
+}
+
+type Watch<'a, E> = &'a mut dyn FnMut(&Waiting<'_>) -> Result<(), E>;
+
+impl Store {
+    /// The entry of a key: from a tier, by waiting for whoever builds it, or by building it.
+    ///
+    /// # Errors
+    ///
+    /// What `build` returns, and nothing else: trouble with the store is said once and does no harm.
+    /// When another thread or process fails to build, this one tries itself.
+    pub fn get_or_build<E>(
+        &self,
+        request: &Request<'_>,
+        build: impl FnOnce() -> Result<Artifact, E>,
+    ) -> Result<Outcome, E> {
+        let mut progress = TerminalProgress::default();
+        self.get_or_build_watched(request, build, &mut |waiting| {
+            progress.show(waiting);
+            Ok(())
+        })
+    }
+
+    /// As [`get_or_build`](Self::get_or_build), with a callback that runs about every 50 ms while
+    /// somebody else's build is being waited for. An error of it ends the waiting.
+    ///
+    /// # Errors
+    ///
+    /// What `build` or `watch` return.
+    pub fn get_or_build_watched<E>(
+        &self,
+        request: &Request<'_>,
+        build: impl FnOnce() -> Result<Artifact, E>,
+        watch: Watch<'_, E>,
+    ) -> Result<Outcome, E> {
+        if let Some(outcome) = self.lookup(&request.key) {
+            return Ok(outcome);
+        }
+        let start = Instant::now();
+        let deadline =
+            start.checked_add(self.wait).unwrap_or_else(|| start + Duration::from_secs(u32::MAX.into()));
+        loop {
+            let process = Some(std::process::id());
+            let tick = &mut || watch(&Waiting { name: request.name, process, since: start.elapsed() });
+            match self.flights.join(&request.key, deadline, tick)? {
+                Role::Lead(leading) => {
+                    let outcome = self.lead(request, build, start, deadline, watch)?;
+                    leading.land(&outcome.entry);
+                    return Ok(outcome);
+                }
+                Role::Use(entry) => {
+                    self.count(|counters| counters.waits += 1);
+                    return Ok(Outcome { entry, how: How::Waited });
+                }
+                Role::Again => {}
+                Role::Alone => return self.build_alone(request, build, start, process),
+            }
+        }
+    }
+
+    /// Builds for all threads of this process, unless another process does.
+    fn lead<E>(
+        &self,
+        request: &Request<'_>,
+        build: impl FnOnce() -> Result<Artifact, E>,
+        start: Instant,
+        deadline: Instant,
+        watch: Watch<'_, E>,
+    ) -> Result<Outcome, E> {
+        let lock = match self.disk.as_ref().filter(|disk| !disk.readonly()) {
+            None => None,
+            Some(disk) => match self.wait_for_lock(disk, request, start, deadline, watch)? {
+                Turn::Ours(lock) => lock,
+                Turn::Theirs(outcome) => return Ok(outcome),
+                Turn::Never(process) => return self.build_alone(request, build, start, process),
+            },
+        };
+        // Somebody may have published between the look-up and the lock.
+        if let Some(outcome) = self.lookup_again(&request.key, start) {
+            return Ok(outcome);
+        }
+        let leases = match self.wait_for_leases(request, start, deadline, watch)? {
+            Ok(leases) => leases,
+            Err(outcome) => return Ok(outcome),
+        };
+        let built = self.build(request, build);
+        drop(leases);
+        drop(lock);
+        built
+    }
+
+    /// Waits until this process may build a key, or somebody else has.
+    fn wait_for_lock<E>(
+        &self,
+        disk: &Disk,
+        request: &Request<'_>,
+        start: Instant,
+        deadline: Instant,
+        watch: Watch<'_, E>,
+    ) -> Result<Turn, E> {
+        let mut pause = Pause::default();
+        loop {
+            let holder = match disk.try_lock(&request.key) {
+                Ok(Attempt::Held(lock)) => return Ok(Turn::Ours(Some(lock))),
+                Ok(Attempt::Busy(holder)) => holder,
+                Err(error) => {
+                    self.notices.say(&Notice::Lock(disk.bucket().join("locks"), error));
+                    return Ok(Turn::Ours(None));
+                }
+            };
+            if disk.contains(&request.key)
+                && let Some(outcome) = self.lookup_again(&request.key, start)
+            {
+                return Ok(Turn::Theirs(outcome));
+            }
+            let process = holder.as_ref().map(|holder| holder.process);
+            // A dead holder's lock is free, unless a child of it has the file open.
+            let is_dead = holder.is_some_and(|holder| holder.is_dead());
+            if is_dead || Instant::now() >= deadline {
+                return Ok(Turn::Never(process));
+            }
+            watch(&Waiting { name: request.name, process, since: start.elapsed() })?;
+            pause.sleep(deadline);
+        }
+    }
+
+    /// Asks the outer tiers for the right to build, so that other hosts wait; or gets what they built.
+    fn wait_for_leases<E>(
+        &self,
+        request: &Request<'_>,
+        start: Instant,
+        deadline: Instant,
+        watch: Watch<'_, E>,
+    ) -> Result<Result<Vec<Box<dyn Lease>>, Outcome>, E> {
+        let mut leases = Vec::new();
+        for outer in &self.tiers {
+            let mut pause = Pause::default();
+            loop {
+                match self.ask(outer, |tier| tier.lease(&request.key, self.wait)) {
+                    Some(Leased::Yes(lease)) => leases.push(lease),
+                    Some(Leased::Busy) if Instant::now() < deadline => {
+                        watch(&Waiting { name: request.name, process: None, since: start.elapsed() })?;
+                        pause.sleep(deadline);
+                        if let Some(outcome) = self.lookup_tiers(&request.key, start) {
+                            self.count(|counters| counters.waits += 1);
+                            return Ok(Err(Outcome { how: How::Waited, ..outcome }));
+                        }
+                        continue;
+                    }
+                    _ => {}
+                }
+                break;
+            }
+        }
+        Ok(Ok(leases))
+    }
+
+    /// Looks on the disk once more. What is there now was built by somebody else meanwhile.
+    fn lookup_again(&self, key: &Key, start: Instant) -> Option<Outcome> {
+        let outcome = self.lookup_disk(key, start)?;
+        self.count(|counters| {
+            counters.disk_hits -= 1;
+            counters.waits += 1;
+        });
+        Some(Outcome { how: How::Waited, ..outcome })
+    }
+
+    /// Builds what somebody else may be building too.
+    fn build_alone<E>(
+        &self,
+        request: &Request<'_>,
+        build: impl FnOnce() -> Result<Artifact, E>,
+        start: Instant,
+        process: Option<u32>,
+    ) -> Result<Outcome, E> {
+        if start.elapsed() >= self.wait {
+            self.notices.say(&Notice::Waited { name: request.name.to_owned(), process });
+        }
+        self.count(|counters| counters.private_builds += 1);
+        self.build(request, build)
+    }
+
+    fn build<E>(
+        &self,
+        request: &Request<'_>,
+        build: impl FnOnce() -> Result<Artifact, E>,
+    ) -> Result<Outcome, E> {
+        let manifest = request.manifest();
+        assert_eq!(manifest.key(), request.key, "a manifest belongs to the key it is asked for with");
+        self.note_miss(&manifest);
+        let start = Instant::now();
+        let built = build();
+        let took = start.elapsed();
+        let entry = match built {
+            Ok(artifact) => Arc::new(Entry::built(&manifest, artifact, Info::new((self.clock)(), took))),
+            Err(error) => {
+                self.count(|counters| counters.failed_builds += 1);
+                self.flush();
+                return Err(error);
+            }
+        };
+        self.count(|counters| {
+            counters.builds += 1;
+            counters.build_ns += signed(entry.info().build_ns);
+        });
+        self.publish(&entry);
+        self.flush();
+        Ok(Outcome { entry, how: How::Built })
+    }
+
+    fn note_miss(&self, manifest: &Manifest) {
+        self.count(|counters| counters.misses += 1);
+        if let Some(history) = &self.history {
+            // Not being able to say later why it missed is no reason to warn.
+            let _ = history.add((self.clock)(), manifest);
+        }
+    }
+}
+
+/// Who builds.
+enum Turn {
+    /// This process; with the lock, if locks work here.
+    Ours(Option<KeyLock>),
+    /// Somebody else did.
+    Theirs(Outcome),
+    /// Nobody lets this process have its turn.
+    Never(Option<u32>),
+}
+
+/// Pauses that grow, so that short builds are noticed at once and long ones do not cost.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(Duration::from_millis(1))
+    }
+}
+
+impl Pause {
+    fn sleep(&mut self, deadline: Instant) {
+        std::thread::sleep(self.0.min(deadline.saturating_duration_since(Instant::now())));
+        self.0 = (self.0 * 3 / 2).min(Duration::from_millis(50));
+    }
+}

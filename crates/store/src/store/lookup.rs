@@ -1,0 +1,151 @@
+//! Looking a key up through the tiers, and publishing to them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use keyprint_key::Key;
+
+use crate::disk::{Disk, Found};
+use crate::entry::{Entry, Origin};
+use crate::ledger::Counters;
+use crate::notice::Notice;
+use crate::store::{How, Outcome, Outer, Store, signed};
+use crate::tier::{Tier, TierError};
+
+/// What was counted is written down after so many hits; misses and builds are written at once.
+const FLUSH_EVERY: u32 = 256;
+
+impl Store {
+    /// Asks the tiers in turn. What an outer one has is kept by the inner ones.
+    pub(super) fn lookup(&self, key: &Key) -> Option<Outcome> {
+        let start = Instant::now();
+        if let Some(entry) = self.memory.get(key) {
+            self.count_hit(&entry, start, |counters| counters.memory_hits += 1);
+            return Some(Outcome { entry, how: How::Memory });
+        }
+        self.lookup_disk(key, start).or_else(|| self.lookup_tiers(key, start))
+    }
+
+    /// Asks the local disk.
+    pub(super) fn lookup_disk(&self, key: &Key, start: Instant) -> Option<Outcome> {
+        let disk = self.disk.as_ref()?;
+        match disk.read(key) {
+            Ok(Found::Entry(entry)) => {
+                let entry = Arc::new(*entry);
+                let bytes = signed(entry.len());
+                self.count_hit(&entry, start, |counters| {
+                    counters.disk_hits += 1;
+                    counters.read_bytes += bytes;
+                });
+                self.memory.put(&entry);
+                Some(Outcome { entry, how: How::Disk })
+            }
+            Ok(Found::Nothing) => None,
+            Ok(Found::Damaged(damage, identity)) => {
+                self.notices.say(&Notice::Damaged(disk.entry_path(key), damage));
+                self.count(|counters| counters.damaged += 1);
+                self.put_aside(disk, key, identity);
+                None
+            }
+            Err(error) => {
+                self.notices.say(&Notice::Read(disk.entry_path(key), error));
+                None
+            }
+        }
+    }
+
+    pub(super) fn put_aside(&self, disk: &Disk, key: &Key, identity: (u64, u64)) {
+        if disk.readonly() {
+            return;
+        }
+        match disk.put_aside(key, identity) {
+            Ok(Some(bytes)) => self.count_size(-1, -signed(bytes)),
+            Ok(None) => {}
+            Err(error) => self.notices.say(&Notice::Write(disk.entry_path(key), error)),
+        }
+    }
+
+    /// Asks the tiers beyond the local disk.
+    pub(super) fn lookup_tiers(&self, key: &Key, start: Instant) -> Option<Outcome> {
+        for outer in &self.tiers {
+            let Some(container) = self.ask(outer, |tier| tier.get(key)).flatten() else { continue };
+            match Entry::from_container(key, container, Origin::Tier) {
+                Ok(entry) => {
+                    let entry = Arc::new(entry);
+                    self.count_hit(&entry, start, |counters| counters.tier_hits += 1);
+                    self.publish_local(&entry);
+                    return Some(Outcome { entry, how: How::Tier });
+                }
+                Err(damage) => {
+                    self.count(|counters| counters.damaged += 1);
+                    outer.tier.reject(key);
+                    let what = format!("the entry {} in {}", key.short(), outer.tier.name());
+                    self.notices.say(&Notice::Damaged(what.into(), damage));
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks one tier something; one that fails is left out from then on.
+    pub(super) fn ask<T>(
+        &self,
+        outer: &Outer,
+        question: impl FnOnce(&dyn Tier) -> Result<T, TierError>,
+    ) -> Option<T> {
+        if outer.left_out.load(Ordering::Relaxed) {
+            return None;
+        }
+        match question(&*outer.tier) {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                outer.left_out.store(true, Ordering::Relaxed);
+                self.notices.say(&Notice::Tier(outer.tier.name().to_owned(), error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Gives a new entry to every tier.
+    pub(super) fn publish(&self, entry: &Arc<Entry>) {
+        self.publish_local(entry);
+        if self.tiers.iter().any(|outer| !outer.left_out.load(Ordering::Relaxed)) {
+            let container = entry.to_container();
+            for outer in &self.tiers {
+                self.ask(outer, |tier| tier.put(entry.key(), &container));
+            }
+        }
+    }
+
+    /// Keeps an entry in memory and on the local disk.
+    fn publish_local(&self, entry: &Arc<Entry>) {
+        self.memory.put(entry);
+        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.readonly()) else { return };
+        if entry.len() > self.limit {
+            self.notices.say(&Notice::TooLarge { bytes: entry.len(), limit: self.limit });
+            return;
+        }
+        match disk.publish(entry) {
+            Ok(published) => self.settle(disk, entry.key(), published),
+            Err(error) => self.notices.say(&Notice::Write(disk.entry_path(entry.key()), error)),
+        }
+    }
+
+    fn count_hit(&self, entry: &Entry, start: Instant, count: impl FnOnce(&mut Counters)) {
+        let load = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        let saved = signed(entry.info().build_ns).saturating_sub(load).max(0);
+        self.count(|counters| {
+            counters.saved_ns = counters.saved_ns.saturating_add(saved);
+            count(counters);
+        });
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        if let Some(ledger) = &self.ledger
+            && ledger.count(change) >= FLUSH_EVERY
+        {
+            self.flush();
+        }
+    }
+}

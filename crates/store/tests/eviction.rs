@@ -1,0 +1,161 @@
+//! The size limit: who goes, who stays, and that nobody is disturbed.
+
+mod support;
+
+use std::fs;
+
+use keyprint_store::{Config, Store};
+use support::{Clock, Said, build, check, config, entry_file, files, hit, key, right_or_nothing};
+
+const SIZE: usize = 10_000;
+
+fn limited(path: &std::path::Path, entries: u64, clock: &Clock) -> Store {
+    Store::open(Config { size: entries * 11_000, clock: clock.function(), ..config(path) })
+}
+
+fn there(path: &std::path::Path, numbers: std::ops::Range<u64>) -> Vec<u64> {
+    numbers.filter(|number| entry_file(path, *number).exists()).collect()
+}
+
+#[test]
+fn the_least_recently_used_go_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(1_000_000);
+    let store = limited(path, 10, &clock);
+    for number in 0..10 {
+        build(&store, number, SIZE);
+        clock.advance(100);
+    }
+    assert_eq!(there(path, 0..10).len(), 10);
+    // 1 is used again; 9 too, too shortly after for it to be noted.
+    hit(&store, 9, SIZE);
+    hit(&store, 1, SIZE);
+    clock.advance(100);
+    build(&store, 10, SIZE);
+    assert_eq!(there(path, 0..11), [1, 3, 4, 5, 6, 7, 8, 9, 10], "down to nine tenths");
+    let counters = store.usage().counters;
+    assert_eq!((counters.entries, counters.evicted), (9, 2));
+}
+
+#[test]
+fn a_limit_holds_over_many_processes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(1_000_000);
+    for number in 0..60 {
+        // A store of its own each time, as in a process of its own.
+        build(&limited(path, 10, &clock), number, SIZE);
+        clock.advance(10);
+        assert!(there(path, 0..60).len() <= 10, "after {number}");
+    }
+    assert!(there(path, 50..60).len() >= 8);
+}
+
+#[test]
+fn the_directory_is_counted_when_the_ledger_is_gone_or_old() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(1_000_000);
+    for number in 0..20 {
+        build(&limited(path, 100, &clock), number, SIZE);
+    }
+    fs::remove_file(path.join("v1/ledger")).unwrap();
+    build(&limited(path, 10, &clock), 20, SIZE);
+    assert_eq!(there(path, 0..21).len(), 21, "counted lately, so the loss does not show yet");
+    clock.advance(100_000);
+    build(&limited(path, 10, &clock), 21, SIZE);
+    assert!(there(path, 0..22).len() <= 10);
+}
+
+#[test]
+fn clocks_that_jump_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(10_000_000);
+    let store = limited(path, 10, &clock);
+    for number in 0..8 {
+        build(&store, number, SIZE);
+        clock.advance(100);
+    }
+    // Back by months: what was used "in the future" must not stay for ever.
+    clock.set(1_000_000);
+    hit(&store, 3, SIZE);
+    for number in 8..40 {
+        check(&build(&store, number, SIZE), number, SIZE);
+        clock.advance(100);
+        assert!(there(path, 0..40).len() <= 10);
+    }
+    // And forward by years.
+    clock.set(2_000_000_000);
+    for number in 40..60 {
+        check(&build(&store, number, SIZE), number, SIZE);
+        assert!(there(path, 0..60).len() <= 10);
+    }
+    assert_eq!(store.verify(true, |_, _| ()).unwrap().damaged.len(), 0);
+}
+
+#[test]
+fn what_is_larger_than_the_store_is_not_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = Said::default();
+    let clock = Clock::at(1_000_000);
+    let small = Config { size: 20_000, clock: clock.function(), ..config(directory.path()) };
+    let store = Store::open(said.listen(small));
+    build(&store, 1, SIZE);
+    check(&build(&store, 2, 30_000), 2, 30_000);
+    check(&build(&store, 3, 30_000), 3, 30_000);
+    assert_eq!(there(directory.path(), 0..4), [1], "and displaces nothing");
+    assert_eq!(said.all().len(), 1);
+    assert!(said.all()[0].contains("KEYPRINT_CACHE_SIZE"));
+}
+
+#[test]
+fn readers_are_not_disturbed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    if let Some((role, path)) = support::role() {
+        let store = Store::open(Config { size: 10 * 11_000, ..config(&path) });
+        let seed: u64 = role.parse().unwrap();
+        for step in 0..300u64 {
+            let number = (step * 7 + seed * 13) % 30;
+            check(&build(&store, number, SIZE), number, SIZE);
+            right_or_nothing(&store, (number * 11 + seed) % 30, SIZE);
+        }
+        assert_eq!(store.usage().counters.damaged, 0);
+        return;
+    }
+    let children: Vec<_> =
+        (0..6).map(|i| support::child("readers_are_not_disturbed", &i.to_string(), path)).collect();
+    for child in children {
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let store = Store::open(Config { size: 10 * 11_000, ..config(path) });
+    store.gc(None).unwrap().unwrap();
+    let scan = store.scan().unwrap();
+    assert!(scan.entries.len() <= 10);
+    assert_eq!(store.usage().counters.bytes as u64, scan.bytes);
+    assert!(store.usage().counters.evicted > 100, "there was something to disturb");
+    assert_eq!(files(&path.join("v1/staging")).len(), 0);
+}
+
+#[test]
+fn collecting_down_to_a_size_and_clearing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(1_000_000);
+    let store = limited(path, 100, &clock);
+    for number in 0..10 {
+        build(&store, number, SIZE);
+        clock.advance(100);
+    }
+    let freed = store.gc(Some(55_000)).unwrap().unwrap();
+    assert_eq!((freed.entries, freed.left_entries), (6, 4));
+    assert_eq!(there(path, 0..10), [6, 7, 8, 9]);
+    let (removed, _) = store.clear(Some(&|cleared| *cleared == key(7))).unwrap();
+    assert_eq!((removed, there(path, 0..10)), (1, vec![6, 8, 9]));
+    store.clear(None).unwrap();
+    let counters = store.usage().counters;
+    assert_eq!((there(path, 0..10), counters.entries, counters.bytes), (vec![], 0, 0));
+}

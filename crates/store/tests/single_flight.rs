@@ -1,0 +1,368 @@
+//! One build however many ask: threads, processes, hosts.
+
+mod support;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use keyprint_key::Key;
+use keyprint_store::{Artifact, Config, How, Lease, Leased, Outcome, Request, Store, Tier, TierError};
+use support::{Said, artifact, check, config, hit, key, manifest, store};
+
+const SIZE: usize = 20_000;
+
+fn note(path: &Path, what: &str) -> usize {
+    let file = path.join("builds");
+    let mut open = fs::File::options().create(true).append(true).open(&file).unwrap();
+    writeln!(open, "{what}").unwrap();
+    fs::read_to_string(&file).unwrap().lines().count()
+}
+
+fn builds(path: &Path) -> usize {
+    fs::read_to_string(path.join("builds")).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn sixty_four_processes_build_once() {
+    if let Some((role, path)) = support::role() {
+        let store = store(&path);
+        // Everybody starts when all are there.
+        while !path.join("go").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+            let first = note(&path, "build") == 1;
+            std::thread::sleep(Duration::from_millis(200));
+            if first && role == "first dies" {
+                support::die();
+            }
+            Ok::<_, Infallible>(artifact(1, SIZE))
+        });
+        check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+        return;
+    }
+    for (role, expected, survivors) in [("all live", 1, 64), ("first dies", 2, 63)] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let children: Vec<_> =
+            (0..64).map(|_| support::child("sixty_four_processes_build_once", role, path)).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        fs::write(path.join("go"), "").unwrap();
+        let done: Vec<_> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        let succeeded = done.iter().filter(|output| output.status.success()).count();
+        assert_eq!(succeeded, survivors, "{role}: {}", String::from_utf8_lossy(&done[0].stderr));
+        assert_eq!(builds(path), expected, "{role}");
+        let counters = store(path).usage().counters;
+        assert_eq!((counters.builds, counters.private_builds), (1, 0), "{role}");
+    }
+}
+
+/// Runs as many threads at once, and says how each fared.
+fn threads<T: Send>(count: u32, run: impl Fn(u32) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(count as usize);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..count)
+            .map(|i| {
+                let (run, barrier) = (&run, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    run(i)
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn threads_build_once() {
+    let directory = tempfile::tempdir().unwrap();
+    for config in [config(directory.path()), Config { path: Some("".into()), ..config(directory.path()) }] {
+        let store = Store::open(config);
+        let built = AtomicU32::new(0);
+        let outcomes = threads(16, |_| {
+            let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+                built.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(100));
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            });
+            outcome.unwrap_or_else(|never| match never {})
+        });
+        outcomes.iter().for_each(|outcome| check(outcome, 1, SIZE));
+        assert_eq!(built.load(Ordering::SeqCst), 1);
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.how == How::Built).count(), 1);
+    }
+}
+
+#[test]
+fn when_the_builder_fails_each_waiter_tries_once_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let tried = AtomicU32::new(0);
+    let outcomes = threads(8, |i| {
+        store
+            .get_or_build(&Request::new(&manifest(1)), || {
+                std::thread::sleep(Duration::from_millis(20));
+                tried.fetch_add(1, Ordering::SeqCst);
+                Err::<Artifact, _>(i)
+            })
+            .unwrap_err()
+    });
+    assert_eq!(tried.load(Ordering::SeqCst), 8);
+    assert_eq!(outcomes, (0..8).collect::<Vec<_>>(), "everybody gets the failure of their own attempt");
+    // A failure is not remembered.
+    check(&support::build(&store, 1, SIZE), 1, SIZE);
+    let counters = store.usage().counters;
+    assert_eq!((counters.failed_builds, counters.builds), (8, 1));
+}
+
+#[test]
+fn a_builder_that_panics_lets_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let tried = AtomicU32::new(0);
+    let outcomes = threads(4, |_| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            store.get_or_build(&Request::new(&manifest(1)), || {
+                std::thread::sleep(Duration::from_millis(50));
+                assert_ne!(tried.fetch_add(1, Ordering::SeqCst), 0, "the first one panics");
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            })
+        }))
+        .is_ok()
+    });
+    assert_eq!(outcomes.iter().filter(|ok| !**ok).count(), 1);
+    assert_eq!(tried.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_stuck_holder_is_waited_for_a_bounded_time() {
+    if let Some((_, path)) = support::role() {
+        let store = store(&path);
+        let _ = store.get_or_build(&Request::new(&manifest(1)), || -> Result<Artifact, Infallible> {
+            note(&path, "stuck");
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut stuck = support::child("a_stuck_holder_is_waited_for_a_bounded_time", "", path);
+    while builds(path) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let said = Said::default();
+    let store = Store::open(said.listen(Config { wait: Duration::from_millis(50), ..config(path) }));
+    let mut waited_for = Vec::new();
+    let manifest = manifest(1);
+    let outcome = store.get_or_build_watched(
+        &Request::new(&manifest),
+        || Ok::<_, Infallible>(artifact(1, SIZE)),
+        &mut |waiting| {
+            waited_for.push((waiting.name.to_owned(), waiting.process));
+            Ok(())
+        },
+    );
+    check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+    assert_eq!(waited_for[0], ("kernel".to_owned(), Some(stuck.id())));
+    assert_eq!(said.all().len(), 1);
+    assert!(said.all()[0].contains(&format!("process {} did not finish building `kernel`", stuck.id())));
+    assert_eq!(store.usage().counters.private_builds, 1);
+    hit(&store, 1, SIZE);
+    stuck.kill().unwrap();
+    stuck.wait().unwrap();
+    // Its lock went with it.
+    store.remove(&key(1)).unwrap();
+    assert_eq!(support::build(&store, 1, SIZE).how, How::Built);
+    assert_eq!(store.usage().counters.private_builds, 1);
+}
+
+#[test]
+fn waiting_can_be_interrupted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let builder = scope.spawn(|| {
+            let build = || {
+                barrier.wait();
+                barrier.wait();
+                Ok::<_, &str>(artifact(1, SIZE))
+            };
+            store.get_or_build(&Request::new(&manifest(1)), build).unwrap()
+        });
+        barrier.wait();
+        let manifest = manifest(1);
+        let interrupted = store.get_or_build_watched(
+            &Request::new(&manifest),
+            || panic!("somebody else builds"),
+            &mut |_| Err("interrupted"),
+        );
+        assert_eq!(interrupted.unwrap_err(), "interrupted");
+        barrier.wait();
+        check(&builder.join().unwrap(), 1, SIZE);
+    });
+}
+
+#[test]
+fn a_build_that_asks_for_itself_does_not_wait_for_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+        check(&support::build(&store, 1, SIZE), 1, SIZE);
+        Ok::<_, Infallible>(artifact(1, SIZE))
+    });
+    check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+}
+
+#[test]
+fn builds_nest() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+        check(&support::build(&store, 2, SIZE), 2, SIZE);
+        Ok::<_, Infallible>(artifact(1, SIZE))
+    });
+    check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+    assert_eq!(store.usage().counters.private_builds, 0);
+}
+
+/// A service that several hosts use: bytes, leases, and the ways in which it can fail.
+#[derive(Default)]
+struct Service {
+    held: Mutex<HashMap<Key, Vec<u8>>>,
+    leased: Mutex<Vec<Key>>,
+    fails: AtomicU32,
+    asked: AtomicU32,
+    rejected: AtomicU32,
+}
+
+struct Held(Arc<Service>, Key);
+
+impl Lease for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.leased.lock().unwrap().retain(|leased| *leased != self.1);
+    }
+}
+
+struct Remote(Arc<Service>);
+
+impl Remote {
+    fn ask(&self) -> Result<(), TierError> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        match self.0.fails.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            _ => Err(TierError::Failed("connection refused".into())),
+        }
+    }
+}
+
+impl Tier for Remote {
+    fn name(&self) -> &str {
+        "the service"
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, TierError> {
+        self.ask()?;
+        Ok(self.0.held.lock().unwrap().get(key).cloned())
+    }
+
+    fn contains(&self, key: &Key) -> Result<bool, TierError> {
+        self.ask()?;
+        Ok(self.0.held.lock().unwrap().contains_key(key))
+    }
+
+    fn put(&self, key: &Key, container: &[u8]) -> Result<(), TierError> {
+        self.ask()?;
+        self.0.held.lock().unwrap().insert(*key, container.to_vec());
+        Ok(())
+    }
+
+    fn lease(&self, key: &Key, _for_at_most: Duration) -> Result<Leased, TierError> {
+        self.ask()?;
+        let mut leased = self.0.leased.lock().unwrap();
+        if leased.contains(key) {
+            return Ok(Leased::Busy);
+        }
+        leased.push(*key);
+        Ok(Leased::Yes(Box::new(Held(Arc::clone(&self.0), *key))))
+    }
+
+    fn reject(&self, key: &Key) {
+        self.0.rejected.fetch_add(1, Ordering::SeqCst);
+        self.0.held.lock().unwrap().remove(key);
+    }
+}
+
+fn host(service: &Arc<Service>, path: &Path, said: &Said) -> Store {
+    let tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(Remote(Arc::clone(service)))];
+    Store::open(said.listen(Config { tiers, ..config(path) }))
+}
+
+#[test]
+fn hosts_build_once_and_read_through() {
+    let service = Arc::new(Service::default());
+    let directories: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let said = Said::default();
+    let hosts: Vec<_> = directories.iter().map(|directory| host(&service, directory.path(), &said)).collect();
+    let built = AtomicU32::new(0);
+    let outcomes = threads(4, |i| {
+        let outcome = hosts[i as usize].get_or_build(&Request::new(&manifest(1)), || {
+            built.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(100));
+            Ok::<_, Infallible>(artifact(1, SIZE))
+        });
+        outcome.unwrap_or_else(|never| match never {})
+    });
+    outcomes.iter().for_each(|outcome| check(outcome, 1, SIZE));
+    assert_eq!(built.load(Ordering::SeqCst), 1);
+    assert!(service.leased.lock().unwrap().is_empty(), "leases are given back");
+    // What came from the service is on every disk by now.
+    for directory in &directories {
+        assert_eq!(hit(&store(directory.path()), 1, SIZE), How::Disk);
+    }
+    assert_eq!(said.all(), [] as [String; 0]);
+}
+
+#[test]
+fn a_service_that_fails_is_left_out_with_one_word() {
+    let service = Arc::new(Service::default());
+    let directory = tempfile::tempdir().unwrap();
+    let said = Said::default();
+    let store = host(&service, directory.path(), &said);
+    service.fails.store(1, Ordering::SeqCst);
+    for number in 0..5 {
+        check(&support::build(&store, number, SIZE), number, SIZE);
+    }
+    assert_eq!(service.asked.load(Ordering::SeqCst), 1, "asked once, then left out");
+    assert_eq!(said.all(), ["the tier the service is left out: connection refused"]);
+}
+
+#[test]
+fn a_service_is_not_trusted() {
+    let service = Arc::new(Service::default());
+    let directory = tempfile::tempdir().unwrap();
+    let said = Said::default();
+    let donor = tempfile::tempdir().unwrap();
+    let other = support::build(&store(donor.path()), 2, SIZE).entry.to_container();
+    let store = host(&service, directory.path(), &said);
+    let mut damaged = support::build(&support::store(donor.path()), 1, SIZE).entry.to_container();
+    damaged[1000] ^= 1;
+    for wrong in [other, damaged, Vec::new()] {
+        service.held.lock().unwrap().insert(key(1), wrong);
+        let Outcome { how, .. } = support::build(&store, 1, SIZE);
+        assert_eq!(how, How::Built);
+        store.remove(&key(1)).unwrap();
+        service.held.lock().unwrap().clear();
+    }
+    assert_eq!(service.rejected.load(Ordering::SeqCst), 3);
+}
