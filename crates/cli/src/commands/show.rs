@@ -1,0 +1,68 @@
+//! `keyprint show`.
+
+use std::time::SystemTime;
+
+use keyprint_store::Store;
+use serde_json::json;
+
+use crate::Done;
+use crate::find;
+use crate::output::{Look, Output};
+use crate::words::{ago, duration, from_millis, size, to_millis};
+
+pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: SystemTime) -> Done {
+    let find::Found { listed, notes } = find::entry(store, key)?;
+    if output.is_json() {
+        output.value(&json!({
+            "key": listed.key.hex(),
+            "name": notes.manifest.name(),
+            "bytes": listed.bytes,
+            "info": notes.info,
+            "used_ms": to_millis(listed.used),
+            "parts": notes.parts.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes})).collect::<Vec<_>>(),
+            "metadata_bytes": notes.metadata,
+            "components": notes.manifest.components(),
+        }));
+        return Ok(0);
+    }
+    let facts = [
+        ("Key", listed.key.hex()),
+        ("Name", notes.manifest.name().to_owned()),
+        ("Size", size(listed.bytes)),
+        (
+            "Built",
+            format!("{}, in {}", ago(from_millis(notes.info.created_ms), now), duration(notes.info.build_ns)),
+        ),
+        ("Used", ago(listed.used, now)),
+        ("By", notes.info.writer.clone()),
+    ];
+    for (label, value) in facts {
+        let label = output.look(Look::Heading, &format!("{label:<8}"));
+        output.line(format!("{label}{value}"));
+    }
+    output.line("");
+    let heading = output.look(Look::Heading, "Components of the key");
+    output.line(heading);
+    let components = notes.manifest.components();
+    let width = components.iter().map(|component| component.name().chars().count()).max().unwrap_or(0);
+    for component in components {
+        let digest = output.look(Look::Key, &component.digest().short());
+        let shown = component.text().unwrap_or(if component.is_secret() { "(not shown)" } else { "" });
+        output.line(format!("  {:<width$}  {digest}  {shown}", component.name()));
+        for part in component.known_parts() {
+            let text = format!("  {:<width$}  {}  {}: {}", "", part.digest.short(), part.path, part.summary);
+            let text = output.look(Look::Faint, &text);
+            output.line(text);
+        }
+    }
+    output.line("");
+    let heading = output.look(Look::Heading, "Parts of the artifact");
+    output.line(heading);
+    for (name, bytes) in &notes.parts {
+        output.line(format!("  {name}  {}", size(*bytes)));
+    }
+    if notes.metadata > 0 {
+        output.line(format!("  and {} of notes", size(notes.metadata)));
+    }
+    Ok(0)
+}

@@ -1,0 +1,139 @@
+//! The command line of Keyprint, as a library: the Python package runs the same code as the binary.
+//!
+//! [`run`] parses arguments, does what they say against a store, and returns the exit code: 0 for
+//! success, 1 if something was found wrong or could not be done, 2 for arguments that make no sense.
+//!
+//! `args` says what can be asked for; `commands` has one file per command; `output` knows terminals
+//! and JSON; `words` turns sizes and times into text; `find` turns prefixes into keys.
+
+mod args;
+mod commands;
+mod find;
+mod output;
+mod words;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use clap::{CommandFactory, FromArgMatches};
+use keyprint_store::{Config, ConfigError, Store};
+use thiserror::Error;
+
+use args::{Args, Command};
+use output::Output;
+
+/// What a run is told about the world.
+pub struct Context<'a> {
+    /// Where results go.
+    pub out: &'a mut dyn Write,
+    /// Where errors and progress go.
+    pub err: &'a mut dyn Write,
+    /// Whether results go to a terminal.
+    pub out_is_terminal: bool,
+    /// Whether errors go to a terminal.
+    pub err_is_terminal: bool,
+    /// The time of day.
+    pub now: SystemTime,
+}
+
+/// Why a command could not be done.
+#[derive(Debug, Error)]
+enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Find(#[from] find::FindError),
+    #[error(transparent)]
+    Transfer(#[from] keyprint_store::transfer::TransferError),
+    #[error("{what}: {cause}")]
+    Io { what: String, cause: io::Error },
+    #[error("{0}")]
+    Said(String),
+}
+
+impl Failure {
+    fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |cause| Self::Io { what, cause }
+    }
+}
+
+/// How a command ended, if it could be done.
+type Done = Result<i32, Failure>;
+
+/// Runs the command line. `args` begins with the program's name.
+pub fn run(args: impl IntoIterator<Item = OsString>, context: Context<'_>) -> i32 {
+    let matches = match Args::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let text = error.render();
+            let wants_colour =
+                if error.use_stderr() { context.err_is_terminal } else { context.out_is_terminal };
+            let text = if wants_colour { text.ansi().to_string() } else { text.to_string() };
+            let to = if error.use_stderr() { context.err } else { context.out };
+            let _ = to.write_all(text.as_bytes());
+            return error.exit_code();
+        }
+    };
+    let args = Args::from_arg_matches(&matches).expect("what was parsed is what was declared");
+    let mut output = Output::new(context.out, context.out_is_terminal, args.json, args.color);
+    let done = dispatch(&args, &mut output, context.err, context.err_is_terminal, context.now);
+    let failure = match done {
+        Ok(code) => match output.finish() {
+            Ok(()) => return code,
+            // Whoever read the output has enough of it.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return code,
+            Err(cause) => Failure::Io { what: "cannot write the result".to_owned(), cause },
+        },
+        Err(failure) => failure,
+    };
+    let mut cause = std::error::Error::source(&failure);
+    let mut text = failure.to_string();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    let _ = writeln!(context.err, "error: {text}");
+    1
+}
+
+fn dispatch(
+    args: &Args,
+    output: &mut Output<'_>,
+    err: &mut dyn Write,
+    err_is_terminal: bool,
+    now: SystemTime,
+) -> Done {
+    if let Command::Completions { shell } = &args.command {
+        let mut script = Vec::new();
+        clap_complete::generate(*shell, &mut Args::command(), "keyprint", &mut script);
+        output.raw(&script);
+        return Ok(0);
+    }
+    let mut config = Config::from_env()?;
+    if let Some(path) = &args.dir {
+        config.path = Some(path.clone());
+    }
+    config.clock = std::sync::Arc::new(move || now);
+    let path = config.path.clone();
+    let store = Store::open(config);
+    match &args.command {
+        Command::Stats => commands::stats::run(&store, output),
+        Command::Ls(what) => commands::ls::run(&store, what, output, now),
+        Command::Show { key } => commands::show::run(&store, key, output, now),
+        Command::Why(what) => commands::why::run(&store, what, output, now),
+        Command::Verify { keep } => commands::verify::run(&store, *keep, output, err, err_is_terminal),
+        Command::Gc { size } => commands::gc::run(&store, size.as_deref(), output),
+        Command::Clear { pattern, dry_run } => {
+            commands::clear::run(&store, pattern.as_deref(), *dry_run, output)
+        }
+        Command::Export { file, pattern } => {
+            commands::transfer::export(&store, file, pattern.as_deref(), output)
+        }
+        Command::Import { file, trust } => commands::transfer::import(&store, file, *trust, output),
+        Command::Path => commands::path::run(path.as_deref(), output),
+        Command::Doctor => commands::doctor::run(&store, output),
+        Command::Completions { .. } => unreachable!("needs no store"),
+    }
+}
