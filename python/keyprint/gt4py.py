@@ -18,16 +18,20 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from . import rule
+from . import cached_step, rule, serializers
 from ._native import Description, aggregate, fold
 from ._native import Fingerprinter as NativeFingerprinter
 from .metadata import no_fingerprint
+from .serializers import Serializer
+from .store import Store
 
 __all__ = [
     "Aggregator",
+    "CachedStep",
     "Deconstruction",
     "Deconstructor",
     "EmptyDeconstruction",
@@ -550,3 +554,79 @@ strict_fingerprinter: Final = make_fingerprinter(deconstructor=strict_fingerprin
 
 #: For keys that live in one process: takes structure where there is no importable name.
 lenient_fingerprinter: Final = make_fingerprinter(deconstructor=lenient_fingerprint_deconstructor)
+
+
+class CachedStep(cached_step.CachedStep[Any, Any]):
+    """A workflow step whose results are kept, with GT4Py's keywords.
+
+    The key of a result is made of the step, of ``input_fingerprinter(input)``, and of the salt. By
+    default the step counts by its configuration and the code of its functions; a
+    ``step_fingerprinter`` may say otherwise. ``cache`` is any mapping from strings to results.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Any], Any],
+        input_fingerprinter: Callable[[Any], Any] | None = None,
+        step_fingerprinter: Callable[[Any], Any] | None = None,
+        cache: MutableMapping[str, Any] | None = None,
+        **older: Any,
+    ) -> None:
+        input_fingerprinter = _input_fingerprinter(input_fingerprinter, older)
+        super().__init__(
+            step, input_key=input_fingerprinter, step_key=step_fingerprinter, cache=cache, **older
+        )
+
+    @classmethod
+    def persistent(
+        cls,
+        step: Callable[[Any], Any],
+        input_fingerprinter: Callable[[Any], Any] | None = None,
+        step_fingerprinter: Callable[[Any], Any] | None = None,
+        store: Store | None = None,
+        serializer: Serializer | str = serializers.plain,
+        **older: Any,
+    ) -> CachedStep:
+        """Return a cached step whose results outlive the process; strict about the step."""
+        found = _input_fingerprinter(input_fingerprinter, older)
+        return cls(
+            step,
+            found,
+            step_fingerprinter,
+            store=Store() if store is None else store,
+            serializer=serializer,
+            **older,
+        )
+
+    @property
+    def input_fingerprinter(self) -> Callable[[Any], Any]:
+        """What of an input counts."""
+        return self.input_key
+
+    @property
+    def step_fingerprinter(self) -> Callable[[Any], Any] | None:
+        """What of the step counts."""
+        return self.step_key
+
+    def cache_key(self, value: Any) -> str:
+        """Return the key of the result for an input, as text."""
+        return self.key(value).hex()
+
+
+def _input_fingerprinter(given: Callable[[Any], Any] | None, older: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return the function that is given by its name or by one of its older names."""
+    for name in ("key_function", "hash_function"):
+        if name in older:
+            found = older.pop(name)
+            if given is not None:
+                raise TypeError(f"`{name}` is an older name of `input_fingerprinter`: give one of them")
+            warnings.warn(
+                f"`{name}` is an older name of `input_fingerprinter`", DeprecationWarning, stacklevel=3
+            )
+            given = found
+    if given is None:
+        raise TypeError(
+            "`input_fingerprinter` is required: it says what of an input counts\n"
+            "hint: keyprint.gt4py.strict_fingerprinter counts all of it"
+        )
+    return given

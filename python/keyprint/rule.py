@@ -15,10 +15,12 @@ A constant description runs no Python code during a walk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
-
 from ._native import Description
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
 
 __all__ = [
     "Description",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 #: What ``overrides=`` takes for a class. ``NotImplemented`` leaves an object to the default.
-Rule: TypeAlias = Description | Callable[[Any], Any]
+Rule: TypeAlias = "Description | Callable[[Any], Any]"
 
 #: A scalar, text or bytes, under the object's class; ``tag=`` takes the place of the class.
 leaf = Description.leaf

@@ -12,6 +12,7 @@ use crate::output::Color;
 #[command(
     name = "keyprint",
     version,
+    term_width = 100,
     after_help = "Examples:\n  \
         keyprint stats                  how full the store is, and what it saved\n  \
         keyprint ls --sort size         the largest entries\n  \

@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 
 use crate::config::{Arrays, Config, Mode, names};
 use crate::explain::{Difference, Explanation, differences};
 use crate::fingerprint::PyFingerprint;
 use crate::walk::plan::Plans;
-use crate::walk::{Outcome, walk};
+use crate::walk::{Outcome, Want, short_repr, walk};
 
 /// The key of field metadata under which fields opt out.
 const NAMESPACE: &str = "keyprint";
@@ -66,13 +67,14 @@ impl Fingerprinter {
 
     /// The fingerprint of a value.
     fn __call__(&self, value: &Bound<'_, PyAny>) -> PyResult<PyFingerprint> {
-        let Outcome { digest, durable, .. } = walk(&self.config, &self.plans, value, false)?;
+        let Outcome { digest, durable, .. } = walk(&self.config, &self.plans, value, Want::Digest)?;
         Ok(PyFingerprint::new(digest, durable))
     }
 
     /// The fingerprint of a value, with the number of objects that were read for it.
     fn inspect(&self, value: &Bound<'_, PyAny>) -> PyResult<Inspection> {
-        let Outcome { digest, durable, opened, reused, .. } = walk(&self.config, &self.plans, value, false)?;
+        let Outcome { digest, durable, opened, reused, .. } =
+            walk(&self.config, &self.plans, value, Want::Digest)?;
         Ok(Inspection {
             fingerprint: Py::new(value.py(), PyFingerprint::new(digest, durable))?,
             opened,
@@ -80,9 +82,15 @@ impl Fingerprinter {
         })
     }
 
+    /// The fingerprint of a value, and the classes of the objects in it.
+    fn _with_classes(&self, value: &Bound<'_, PyAny>) -> PyResult<(PyFingerprint, Vec<Py<PyType>>)> {
+        let Outcome { digest, durable, classes, .. } = walk(&self.config, &self.plans, value, Want::Classes)?;
+        Ok((PyFingerprint::new(digest, durable), classes))
+    }
+
     /// The labelled tree of fingerprints of a value.
     fn explain(&self, value: &Bound<'_, PyAny>) -> PyResult<Explanation> {
-        let Outcome { durable, trace, .. } = walk(&self.config, &self.plans, value, true)?;
+        let Outcome { durable, trace, .. } = walk(&self.config, &self.plans, value, Want::Trace)?;
         Ok(Explanation::new(trace.expect("asked for"), durable))
     }
 
@@ -94,8 +102,8 @@ impl Fingerprinter {
         right: &Bound<'_, PyAny>,
         limit: usize,
     ) -> PyResult<Vec<Difference>> {
-        let left = walk(&self.config, &self.plans, left, true)?.trace.expect("asked for");
-        let right = walk(&self.config, &self.plans, right, true)?.trace.expect("asked for");
+        let left = walk(&self.config, &self.plans, left, Want::Trace)?.trace.expect("asked for");
+        let right = walk(&self.config, &self.plans, right, Want::Trace)?.trace.expect("asked for");
         Ok(differences(&left, &right, limit))
     }
 
@@ -135,4 +143,11 @@ pub(crate) fn fingerprint(value: &Bound<'_, PyAny>, mode: &str) -> PyResult<PyFi
         _ => Config::parse(mode, None, Vec::new(), "content", true, Vec::new())
             .map(|_| unreachable!("refused")),
     }
+}
+
+/// A short text for a value, as explanations show it. Never raises, never long.
+#[pyfunction]
+#[pyo3(signature = (value, /))]
+pub(crate) fn _short_text(value: &Bound<'_, PyAny>) -> String {
+    short_repr(value)
 }

@@ -3,13 +3,17 @@
 //! The Python half (`python/keyprint`) holds the documented names; this one holds the work: the
 //! walk over Python values ([`walk`]), and the classes that cross the border.
 
+mod command_line;
 mod config;
 mod describe;
+mod entry;
 mod explain;
 mod failure;
 mod fingerprint;
 mod fingerprinter;
 mod fold;
+mod key;
+mod store;
 mod trace;
 mod walk;
 
@@ -20,15 +24,23 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
+    use crate::command_line::main;
+    #[pymodule_export]
     use crate::describe::Description;
+    #[pymodule_export]
+    use crate::entry::PyEntry;
     #[pymodule_export]
     use crate::explain::{Difference, Explanation};
     #[pymodule_export]
     use crate::fingerprint::{_durable_fingerprint, _fleeting_fingerprint, PyFingerprint};
     #[pymodule_export]
-    use crate::fingerprinter::{Fingerprinter, Inspection, fingerprint};
+    use crate::fingerprinter::{_short_text, Fingerprinter, Inspection, fingerprint};
     #[pymodule_export]
     use crate::fold::{aggregate, fold};
+    #[pymodule_export]
+    use crate::key::PyKey;
+    #[pymodule_export]
+    use crate::store::PyStore;
 
     /// The version of the canonical encoding.
     #[pymodule_export]

@@ -58,8 +58,9 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     output.line("");
     let heading = output.look(Look::Heading, "Parts of the artifact");
     output.line(heading);
+    let width = notes.parts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, bytes) in &notes.parts {
-        output.line(format!("  {name}  {}", size(*bytes)));
+        output.line(format!("  {name:<width$}  {}", size(*bytes)));
     }
     if notes.metadata > 0 {
         output.line(format!("  and {} of notes", size(notes.metadata)));

@@ -114,6 +114,16 @@ pub(crate) struct Outcome {
     /// Composite objects that were met again and not read again.
     pub(crate) reused: usize,
     pub(crate) trace: Option<Trace>,
+    /// The classes of the objects that were read, the commonest builtins aside; if asked for.
+    pub(crate) classes: Vec<Py<PyType>>,
+}
+
+/// What is wanted besides the digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    Digest,
+    Trace,
+    Classes,
 }
 
 pub(crate) struct Walk<'a, 'py> {
@@ -158,8 +168,9 @@ pub(crate) fn walk<'py>(
     config: &Config,
     plans: &Plans,
     value: &Bound<'py, PyAny>,
-    trace: bool,
+    want: Want,
 ) -> PyResult<Outcome> {
+    let trace = want == Want::Trace;
     let arena = Arena::new();
     let mut walk = Walk {
         py: value.py(),
@@ -193,6 +204,10 @@ pub(crate) fn walk<'py>(
             opened: walk.opened,
             reused: walk.reused,
             trace: walk.trace,
+            classes: match want {
+                Want::Classes => walk.known.values().map(|known| known.class.clone().unbind()).collect(),
+                _ => Vec::new(),
+            },
         }),
         Err(failure) => {
             let path = walk.path();

@@ -20,11 +20,15 @@ impl Store {
     /// Asks the tiers in turn. What an outer one has is kept by the inner ones.
     pub(super) fn lookup(&self, key: &Key) -> Option<Outcome> {
         let start = Instant::now();
-        if let Some(entry) = self.memory.get(key) {
-            self.count_hit(&entry, start, |counters| counters.memory_hits += 1);
-            return Some(Outcome { entry, how: How::Memory });
-        }
-        self.lookup_disk(key, start).or_else(|| self.lookup_tiers(key, start))
+        let found = self.lookup_memory(key, start).or_else(|| self.lookup_disk(key, start));
+        found.or_else(|| self.lookup_tiers(key, start))
+    }
+
+    /// Asks memory.
+    pub(super) fn lookup_memory(&self, key: &Key, start: Instant) -> Option<Outcome> {
+        let entry = self.memory.get(key)?;
+        self.count_hit(&entry, start, |counters| counters.memory_hits += 1);
+        Some(Outcome { entry, how: How::Memory })
     }
 
     /// Asks the local disk.

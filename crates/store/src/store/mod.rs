@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use keyprint_key::{Key, Manifest};
 use thiserror::Error;
@@ -127,11 +127,23 @@ impl Store {
     /// The entry of a key, from the first tier that has it.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.find(key).map(|outcome| outcome.entry)
+    }
+
+    /// The entry of a key, and which tier had it.
+    #[must_use]
+    pub fn find(&self, key: &Key) -> Option<Outcome> {
         let found = self.lookup(key);
         if found.is_none() {
             self.count(|counters| counters.misses += 1);
         }
-        found.map(|outcome| outcome.entry)
+        found
+    }
+
+    /// The entry of a key, if memory has it; nothing else is asked.
+    #[must_use]
+    pub fn find_in_memory(&self, key: &Key) -> Option<Outcome> {
+        self.lookup_memory(key, Instant::now())
     }
 
     /// Whether a tier says that it has the entry of a key. It may still turn out to be damaged.

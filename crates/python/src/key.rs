@@ -1,0 +1,200 @@
+//! `keyprint.Key`: named components under one root, and the manifest that is made of them when needed.
+
+use keyprint_fingerprint::Fingerprint;
+use keyprint_key::{Component, Key, KeyBuilder, Manifest, Part, Tool};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+
+use crate::fingerprint::PyFingerprint;
+use crate::fingerprinter::fingerprint;
+use crate::walk::short_repr;
+
+/// What an artifact depends on, by name.
+#[pyclass(frozen, name = "Key", module = "keyprint._native", subclass)]
+pub(crate) struct PyKey {
+    pub(crate) key: Key,
+    pub(crate) name: String,
+    pub(crate) durable: bool,
+    tool: Tool,
+    salt: String,
+    components: Vec<Named>,
+}
+
+/// A component with the value that is shown for it, which is only looked at again when a manifest is made.
+struct Named {
+    name: String,
+    digest: Fingerprint,
+    secret: bool,
+    value: Py<PyAny>,
+}
+
+#[pymethods]
+impl PyKey {
+    /// `salt` is what `KEYPRINT_CACHE_VERSION` says; the Python half reads it.
+    #[new]
+    #[pyo3(signature = (name, components, /, *, secrets, shown, tool, salt))]
+    fn new(
+        name: String,
+        components: &Bound<'_, PyDict>,
+        secrets: &Bound<'_, PyDict>,
+        shown: &Bound<'_, PyDict>,
+        tool: (String, String),
+        salt: String,
+    ) -> PyResult<Self> {
+        let tool = Tool::new(tool.0, tool.1);
+        let mut builder = KeyBuilder::new(&name, tool.clone(), Some(&salt));
+        let mut named = Vec::new();
+        let mut durable = true;
+        for (secret, values) in [(false, components), (true, secrets)] {
+            for (component, value) in values.iter() {
+                let component: String = component
+                    .extract()
+                    .map_err(|_| PyTypeError::new_err("the names of components are strings"))?;
+                let (digest, lasting) = digest_of(&value)?;
+                durable &= lasting;
+                builder
+                    .add(Component::new(&*component, digest))
+                    .map_err(|error| PyValueError::new_err(error.to_string()))?;
+                let shown = shown.get_item(&component)?.unwrap_or(value);
+                named.push(Named { name: component, digest, secret, value: shown.unbind() });
+            }
+        }
+        Ok(Self { key: builder.key(), name, durable, tool, salt, components: named })
+    }
+
+    /// All 64 hexadecimal digits.
+    fn hex(&self) -> String {
+        self.key.hex()
+    }
+
+    /// The first 12 hexadecimal digits: for people.
+    #[getter]
+    fn short(&self) -> String {
+        self.key.short()
+    }
+
+    /// What people know it as; it does not count.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether another process would find the same.
+    #[getter]
+    fn durable(&self) -> bool {
+        self.durable
+    }
+
+    /// The fingerprints of the components, by name, without those that every key has.
+    #[getter]
+    fn components<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        for Named { name, digest, .. } in &self.components {
+            found.set_item(name, PyFingerprint::new(*digest, self.durable))?;
+        }
+        Ok(found)
+    }
+
+    /// Everything that went in, as the store keeps it: JSON.
+    fn manifest(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(String::from_utf8(self.to_manifest(py).to_bytes())?)
+    }
+
+    /// What changed from this key to another, a line for each.
+    #[pyo3(signature = (other, /))]
+    fn compare(&self, py: Python<'_>, other: &Self) -> Vec<String> {
+        let comparison = self.to_manifest(py).compare(&other.to_manifest(py));
+        comparison.changes.iter().map(ToString::to_string).collect()
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.key.as_bytes())
+    }
+
+    fn __str__(&self) -> String {
+        self.key.hex()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Key {} of {}>", self.key.short(), self.name)
+    }
+
+    fn __hash__(&self) -> u64 {
+        u64::from_le_bytes(*self.key.as_bytes().first_chunk().expect("32 bytes are more than 8"))
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().key == self.key)
+    }
+}
+
+impl PyKey {
+    /// The manifest, with texts for people. What cannot be described is left undescribed.
+    pub(crate) fn to_manifest(&self, py: Python<'_>) -> Manifest {
+        let mut builder = KeyBuilder::new(&self.name, self.tool.clone(), Some(&self.salt));
+        for Named { name, digest, secret, value } in &self.components {
+            let component = if *secret {
+                Component::secret(&**name, *digest)
+            } else {
+                let (text, parts) = describe(value.bind(py));
+                Component::new(&**name, *digest).summary(text).parts(parts)
+            };
+            builder.add(component).expect("checked when the key was made");
+        }
+        builder.finish()
+    }
+
+    /// The key that a lone fingerprint stands for: one component, asked for by Keyprint itself.
+    pub(crate) fn of_fingerprint(py: Python<'_>, value: Bound<'_, PyFingerprint>) -> PyResult<Self> {
+        static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let make = MAKE.import(py, "keyprint.keys", "key_of_fingerprint")?;
+        Ok(make.call1((value,))?.cast_into::<Self>()?.get().clone_ref(py))
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        let components = self.components.iter().map(|component| Named {
+            name: component.name.clone(),
+            value: component.value.clone_ref(py),
+            ..*component
+        });
+        Self {
+            components: components.collect(),
+            name: self.name.clone(),
+            tool: self.tool.clone(),
+            salt: self.salt.clone(),
+            ..*self
+        }
+    }
+}
+
+/// A fingerprint counts as it is; anything else by its fingerprint.
+fn digest_of(value: &Bound<'_, PyAny>) -> PyResult<(Fingerprint, bool)> {
+    let found = match value.cast::<PyFingerprint>() {
+        Ok(found) => found.get(),
+        Err(_) => &fingerprint(value, "strict")?,
+    };
+    Ok((found.digest, found.durable))
+}
+
+/// A text for a value, and texts for what is in it, from the Python half.
+fn describe(value: &Bound<'_, PyAny>) -> (String, Vec<Part>) {
+    static DESCRIBE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let describe = || -> PyResult<(String, Vec<Part>)> {
+        let described = DESCRIBE.import(value.py(), "keyprint.summary", "describe")?.call1((value,))?;
+        let (text, parts) = described.extract::<(Bound<'_, PyString>, Vec<Bound<'_, PyTuple>>)>()?;
+        let part = |part: Bound<'_, PyTuple>| -> PyResult<Part> {
+            let (path, digest, text): (Bound<'_, PyString>, Bound<'_, PyFingerprint>, Bound<'_, PyString>) =
+                part.extract()?;
+            // Lone surrogates have no place in JSON.
+            Ok(Part {
+                path: path.to_string_lossy().into_owned(),
+                digest: digest.get().digest,
+                summary: text.to_string_lossy().into_owned(),
+            })
+        };
+        Ok((text.to_string_lossy().into_owned(), parts.into_iter().map(part).collect::<PyResult<_>>()?))
+    };
+    describe().unwrap_or_else(|_| (short_repr(value), Vec::new()))
+}

@@ -1,0 +1,51 @@
+"""The store: artifacts that survive their process."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+
+from . import _native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+__all__ = ["Store"]
+
+_open: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+@atexit.register
+def _flush() -> None:
+    """Write down what was counted; a process that ends otherwise loses at most its last counts."""
+    for store in list(_open):
+        store.flush()
+
+
+class Store(_native.Store):
+    """Artifacts under keys: in memory, on disk, and in shared directories.
+
+    ``path`` is the directory (by default ``KEYPRINT_CACHE_DIR``, or ``keyprint`` in the platform's
+    cache directory), ``size`` its limit (bytes or words such as ``"2 GiB"``; by default
+    ``KEYPRINT_CACHE_SIZE``, or 10 GiB), ``memory`` the limit of what is kept in memory, ``wait`` the
+    seconds to wait for another process's build. ``readonly`` never writes, ``sync=False`` does not
+    wait for the disk. ``shared`` are read-only directories of other stores, asked after this one;
+    one that others can write is used only if it is named in ``trusted`` instead.
+
+    Trouble with the store never fails a build: it is said once, as a
+    :class:`~keyprint.StoreWarning`, and the build goes on without.
+    """
+
+    def __init__(self, *_args: Any, **_options: Any) -> None:
+        _open.add(self)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.entries())
+
+    def __len__(self) -> int:
+        return len(self.entries())
+
+    def __bool__(self) -> bool:
+        return True

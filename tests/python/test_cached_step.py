@@ -1,0 +1,472 @@
+"""Cached steps: what makes them run again, and what does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyprint as kp
+from keyprint import gt4py
+
+calls: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    calls.clear()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> kp.Store:
+    return kp.Store(tmp_path / "store", memory=0)
+
+
+def double(value: Any) -> Any:
+    calls.append(value)
+    return value * 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Translate:
+    factor: int = 2
+    runtime: Any = dataclasses.field(default=None, metadata=kp.no_fingerprint())
+
+    def __call__(self, value: int) -> int:
+        calls.append(value)
+        return value * self.factor
+
+
+def module_of(source: str, name: str = "edited_module") -> types.ModuleType:
+    """A module as it is after an edit: the same name, other source."""
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(textwrap.dedent(source), f"{name}.py", "exec"), module.__dict__)
+    return module
+
+
+def digest(source: str, name: str = "step") -> kp.Fingerprint:
+    step = getattr(module_of(source), name)
+    return kp.CachedStep(
+        step() if isinstance(step, type) else step, input_key=kp.fingerprint
+    ).step_fingerprint
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_runs_once_per_input(store: kp.Store, persistent: bool) -> None:
+    step = kp.CachedStep(double, input_key=kp.fingerprint, store=store if persistent else None)
+    assert [step(3), step(3), step(4), step(3)] == [6, 6, 8, 6]
+    assert calls == [3, 4]
+    again = kp.CachedStep(double, input_key=kp.fingerprint, store=store if persistent else None)
+    assert again(3) == 6
+    assert calls == ([3, 4] if persistent else [3, 4, 3])
+
+
+def test_the_input_key_says_what_counts(store: kp.Store) -> None:
+    step = kp.CachedStep(len, input_key=lambda text: text.lower(), store=store)
+    assert step("abc") == step("ABC") == 3
+    assert step.key("abc") == step.key("ABC") != step.key("abd")
+
+
+def test_the_input_key_is_required() -> None:
+    with pytest.raises(TypeError, match="input_key"):
+        kp.CachedStep(double)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="`input_key` is a function"):
+        kp.CachedStep(double, input_key="x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a step is a callable"):
+        kp.CachedStep(3, input_key=kp.fingerprint)  # type: ignore[arg-type]
+
+
+def test_configurations_never_share(store: kp.Store) -> None:
+    two = kp.CachedStep(Translate(2), input_key=kp.fingerprint, store=store)
+    three = kp.CachedStep(Translate(3), input_key=kp.fingerprint, store=store)
+    assert (two(5), three(5), two(5)) == (10, 15, 10)
+    same = kp.CachedStep(Translate(2, runtime=object()), input_key=kp.fingerprint, store=store)
+    assert same(5) == 10 and calls == [5, 5]
+    assert three.why(6) == ["`input`: 5 -> 6"]
+
+
+def test_steps_with_functions_of_one_body_differ_by_name(store: kp.Store) -> None:
+    module = module_of("def one(x): return x\ndef two(x): return x")
+    keys = {kp.CachedStep(step, input_key=kp.fingerprint).key(1) for step in (module.one, module.two)}
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def step(x): return x + 1", "def step(x): return x + 2"),
+        ("def step(x): return x + y", "def step(x): return x + z"),
+        ("def step(x, y=1): return x", "def step(x, y=2): return x"),
+        ("def step(x, *, y=1): return x", "def step(x, *, y=2): return x"),
+        ("def step(x): return (lambda y: y + 1)(x)", "def step(x): return (lambda y: y + 2)(x)"),
+        (
+            "def make(n):\n  def step(x): return n\n  step.__qualname__ = 'step'\n  return step\nstep = make(1)",
+            "def make(n):\n  def step(x): return n\n  step.__qualname__ = 'step'\n  return step\nstep = make(2)",
+        ),
+        (
+            "import functools\ndef f(x, y): return x\nstep = functools.partial(f, y=1)",
+            "import functools\ndef f(x, y): return x\nstep = functools.partial(f, y=2)",
+        ),
+        (
+            "import functools\ndef f(x, y): return x\nstep = functools.partial(f, y=1)",
+            "import functools\ndef f(x, y): return y\nstep = functools.partial(f, y=1)",
+        ),
+        (
+            "import functools\n@functools.lru_cache\ndef step(x): return x",
+            "import functools\n@functools.lru_cache\ndef step(x): return -x",
+        ),
+        (
+            "class step:\n  def __call__(self, x): return x",
+            "class step:\n  def __call__(self, x): return -x",
+        ),
+        (
+            "class B:\n  def f(self, x): return x\nclass step(B):\n  def __call__(self, x): return self.f(x)",
+            "class B:\n  def f(self, x): return -x\nclass step(B):\n  def __call__(self, x): return self.f(x)",
+        ),
+        (
+            "class step:\n  N = 1\n  def __call__(self, x): return self.N",
+            "class step:\n  N = 2\n  def __call__(self, x): return self.N",
+        ),
+        (
+            "class step:\n  @staticmethod\n  def f(): return 1\n  def __call__(self, x): return self.f()",
+            "class step:\n  @staticmethod\n  def f(): return 2\n  def __call__(self, x): return self.f()",
+        ),
+        (
+            "class step:\n  @property\n  def f(self): return 1\n  def __call__(self, x): return self.f",
+            "class step:\n  @property\n  def f(self): return 2\n  def __call__(self, x): return self.f",
+        ),
+        (
+            "class H:\n  def f(self): return 1\nclass step:\n  def __init__(self): self.h = H()\n  def __call__(self, x): return self.h.f()",
+            "class H:\n  def f(self): return 2\nclass step:\n  def __init__(self): self.h = H()\n  def __call__(self, x): return self.h.f()",
+        ),
+        (
+            "class H:\n  @classmethod\n  def f(cls): return 1\nclass step:\n  def __init__(self): self.h = H\n  def __call__(self, x): return self.h.f()",
+            "class H:\n  @classmethod\n  def f(cls): return 2\nclass step:\n  def __init__(self): self.h = H\n  def __call__(self, x): return self.h.f()",
+        ),
+        (
+            "import functools\ndef deco(f):\n  @functools.wraps(f)\n  def call(x): return f(x)\n  return call\n@deco\ndef step(x): return 1",
+            "import functools\ndef deco(f):\n  @functools.wraps(f)\n  def call(x): return f(x)\n  return call\n@deco\ndef step(x): return 2",
+        ),
+        (
+            "class H:\n  def f(self): return 1\nclass step:\n  def __call__(self, x): return H().f()\nstep = step().__call__",
+            "class H:\n  def f(self): return 1\nclass step:\n  def __call__(self, x): return -H().f()\nstep = step().__call__",
+        ),
+    ],
+)
+def test_an_edit_of_what_a_step_does_counts(before: str, after: str) -> None:
+    assert digest(before) != digest(after)
+    assert digest(before) == digest(before), "and only that"
+
+
+def test_moving_a_step_does_not_count() -> None:
+    source = "def step(x):\n    return x + 1"
+    assert digest(source) == digest(f"\n\n# a comment\n\n{source}  # another")
+
+
+def test_functions_of_main_count_by_what_they_do(store: kp.Store, tmp_path: Path) -> None:
+    def run(body: str) -> str:
+        script = tmp_path / "script.py"
+        script.write_text(
+            f"import keyprint as kp\n"
+            f"def step(x):\n    print('ran', end=' ')\n    return {body}\n"
+            f"print(kp.CachedStep(step, input_key=kp.fingerprint, store=kp.Store({str(store.path)!r}))(3), end='')\n"
+        )
+        return subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run("x + 1") == "ran 4"
+    assert run("x + 1") == "4"
+    assert run("x + 2") == "ran 5"
+    assert run("x + 1") == "4"
+
+
+def test_persistent_steps_refuse_what_has_no_name(store: kp.Store) -> None:
+    def local(value: int) -> int:
+        return value
+
+    for step in (lambda value: value, local, Translate(runtime=None, factor=lambda: 1)):  # type: ignore[arg-type]
+        with pytest.raises(kp.FingerprintError) as caught:
+            kp.CachedStep(step, input_key=kp.fingerprint, store=store)
+        assert caught.value.code == "not-importable"
+        assert "hint:" in str(caught.value)
+        # In memory they work.
+        kp.CachedStep(step, input_key=kp.fingerprint).key(1)
+
+
+def test_lenient_steps_tell_lambdas_apart() -> None:
+    def add(n: int) -> Callable[[int], int]:
+        return lambda value: value + n
+
+    shared: dict[str, int] = {}
+    steps = [kp.CachedStep(add(n), input_key=kp.fingerprint, cache=shared) for n in (1, 2, 1)]
+    assert [step(10) for step in steps] == [11, 12, 11]
+    assert len(shared) == 2
+
+
+def test_the_salt_and_the_tool_count(store: kp.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = kp.CachedStep(double, input_key=kp.fingerprint, store=store)
+    step(1)
+    monkeypatch.setenv("KEYPRINT_CACHE_VERSION", "next")
+    step(1)
+    monkeypatch.delenv("KEYPRINT_CACHE_VERSION")
+    step(1)
+    kp.CachedStep(double, input_key=kp.fingerprint, store=store, tool=("lang", "1"))(1)
+    kp.CachedStep(double, input_key=kp.fingerprint, store=store, tool=("lang", "2"))(1)
+    assert calls == [1, 1, 1, 1]
+    assert store.why_last()[0][2] == ["`tool`: lang 1 -> lang 2"]
+
+
+def test_the_steps_digest_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from keyprint import cached_step
+
+    computed: list[Any] = []
+    original = cached_step.step_fingerprint
+
+    def counting(step: Any, *, mode: Any) -> kp.Fingerprint:
+        computed.append(step)
+        return original(step, mode=mode)
+
+    monkeypatch.setattr(cached_step, "step_fingerprint", counting)
+    first = kp.CachedStep(double, input_key=kp.fingerprint)
+    second = kp.CachedStep(Translate(3), input_key=kp.fingerprint)
+    chain = first.chain(second)
+    whole = kp.CachedStep(chain, input_key=kp.fingerprint)
+    longer = kp.CachedStep(chain.chain(len), input_key=kp.fingerprint)
+    for value in range(5):
+        assert whole(value) == value * 6
+        second.key(value)
+        longer.key(value)
+    assert computed == [double, Translate(3), len]
+
+
+def test_chains(store: kp.Store) -> None:
+    first = kp.CachedStep(double, input_key=kp.fingerprint, store=store)
+    chain = first >> Translate(3) >> str
+    assert chain(2) == "12" and chain(2) == "12"
+    assert calls == [2, 4, 4], "only the first step of the chain is cached"
+    whole = kp.CachedStep(chain, input_key=kp.fingerprint, store=store)
+    assert whole(2) == whole(2) == "12"
+    other = kp.CachedStep(first >> Translate(4) >> str, input_key=kp.fingerprint, store=store)
+    assert other(2) == "16"
+    assert (
+        len({kp.CachedStep(c, input_key=str).key(1) for c in (kp.Chain(len, str), kp.Chain(str, len))}) == 2
+    )
+
+
+def test_a_cache_does_not_change_what_a_step_is() -> None:
+    @dataclasses.dataclass
+    class Workflow:
+        step: Any
+
+    cached = kp.CachedStep(double, input_key=kp.fingerprint)
+    other = kp.CachedStep(double, input_key=str, cache={"x": 1})
+    assert kp.fingerprint(Workflow(cached), mode="lenient") == kp.fingerprint(Workflow(other), mode="lenient")
+    nested = kp.CachedStep(cached, input_key=kp.fingerprint)
+    assert nested.step_fingerprint == cached.step_fingerprint
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"bytes", "text", 1.5, (1, [2]), {"a": {1: (2,)}, "b": b""}, float("inf"), {1, 2}, True]
+)
+def test_plain_results_come_back_as_they_were(store: kp.Store, value: Any) -> None:
+    def make(store: kp.Store) -> kp.CachedStep[Any, Any]:
+        return kp.CachedStep(double_of, input_key=kp.fingerprint, store=store)
+
+    module = module_of("def identity(x): return x")
+    double_of = module.identity
+    cold, warm = make(store)(value), make(store)(value)
+    assert cold == warm == value and type(warm) is type(value)
+    assert store.stats()["builds"] == 1
+
+
+def test_results_that_would_change_are_refused(store: kp.Store) -> None:
+    step = kp.CachedStep(Translate, input_key=kp.fingerprint, store=store)
+    with pytest.raises(kp.StoreError, match='choose serializer="pickle"') as caught:
+        step(3)
+    assert caught.value.code == "not-plain"
+    pickled = kp.CachedStep(Translate, input_key=kp.fingerprint, store=store, serializer="pickle")
+    assert pickled(3) == pickled(3) == Translate(3)
+    with pytest.raises(kp.StoreError, match="no serializer `json`") as caught:
+        kp.CachedStep(double, input_key=kp.fingerprint, serializer="json")
+    assert caught.value.code == "no-such-serializer"
+
+
+def test_serializers_do_not_share(store: kp.Store) -> None:
+    upper = kp.Serializer("upper", lambda text: text.upper().encode(), bytes.decode, runs_code=False)
+    plain = kp.CachedStep(str, input_key=kp.fingerprint, store=store)
+    other = kp.CachedStep(str, input_key=kp.fingerprint, store=store, serializer=upper)
+    assert (plain(None), other(None), plain(None), other(None)) == ("None", "None", "None", "NONE")
+
+
+def test_nothing_is_unpickled_from_a_store_that_others_can_write(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    kp.CachedStep(Translate, input_key=str, store=kp.Store(path), serializer="pickle")(3)
+    path.chmod(0o777)
+    careful = kp.CachedStep(Translate, input_key=str, store=kp.Store(path), serializer="pickle")
+    with pytest.raises(kp.StoreError, match=r"mode 0777.*\nhint: chmod go-w") as caught:
+        careful(3)
+    assert caught.value.code == "untrusted"
+
+
+def test_what_can_no_longer_be_read_is_made_again(store: kp.Store) -> None:
+    broken = [True]
+
+    def loads(data: bytes) -> Any:
+        if broken:
+            raise ImportError("the class has moved")
+        return data.decode()
+
+    odd = kp.Serializer("odd", str.encode, loads, runs_code=False)
+    step = kp.CachedStep(str, input_key=kp.fingerprint, store=store, serializer=odd)
+    assert [step(None), step(None)] == ["None", "None"]
+    assert store.stats()["builds"] == 2
+    broken.clear()
+    assert step(None) == "None" and store.stats()["builds"] == 2
+
+
+def test_threads_run_a_step_once_in_memory_too() -> None:
+    def slow(value: int) -> int:
+        calls.append(value)
+        time.sleep(0.1)
+        return value
+
+    step = kp.CachedStep(slow, input_key=kp.fingerprint)
+    threads = [threading.Thread(target=step, args=(1,)) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [1]
+
+
+def test_failures_are_not_kept_and_each_caller_has_their_own() -> None:
+    def fail(value: int) -> int:
+        calls.append(value)
+        time.sleep(0.05)
+        raise ValueError(value)
+
+    step = kp.CachedStep(fail, input_key=kp.fingerprint)
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            step(1)
+        except ValueError as error:
+            caught.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(caught) == len(calls) == 4
+
+
+def test_a_step_that_calls_itself() -> None:
+    step: kp.CachedStep[int, int]
+
+    def factorial(n: int) -> int:
+        return 1 if n == 0 else n * step(n - 1)
+
+    step = kp.CachedStep(factorial, input_key=kp.fingerprint)
+    assert step(20) == 2432902008176640000
+
+
+def scaled(value: int, *rest: int, factor: int = 2, verbose: bool = False) -> int:
+    calls.append(value)
+    return (value + sum(rest)) * factor
+
+
+def test_the_decorator(store: kp.Store) -> None:
+    cached = kp.cached(store=store, ignore=("verbose",))(scaled)
+    assert cached(3) == cached(value=3) == cached(3, factor=2) == cached(3, verbose=True) == 6
+    assert cached(3, factor=3) == 9 and cached(3, 4) == 14
+    assert calls == [3, 3, 3]
+    assert cached.__name__ == "scaled"
+    with pytest.raises(TypeError, match="missing a required argument"):
+        cached()  # type: ignore[call-arg]
+    assert store.why_last(1)[0][2] == ["`input['rest'][0]`: new, 4"]
+
+
+def test_the_decorator_without_arguments() -> None:
+    @kp.cached
+    def local(value: int) -> int:
+        calls.append(value)
+        return value
+
+    assert local(1) == local(1) == 1 and calls == [1]
+
+
+def test_the_decorators_arguments_are_checked() -> None:
+    with pytest.raises(TypeError, match=r"hint: write it as \(\"verbose\",\)"):
+        kp.cached(ignore="verbose")(scaled)
+    with pytest.raises(TypeError, match="names `quiet`, which"):
+        kp.cached(ignore=("quiet",))(scaled)
+
+
+def test_methods_can_be_steps(store: kp.Store) -> None:
+    one = kp.CachedStep(Translate(2).__call__, input_key=kp.fingerprint, store=store)
+    two = kp.CachedStep(Translate(3).__call__, input_key=kp.fingerprint, store=store)
+    assert (one(1), two(1), one(1)) == (2, 3, 2)
+    part = kp.CachedStep(functools.partial(scaled, factor=5), input_key=kp.fingerprint, store=store)
+    assert part(1) == part(1) == 5
+    assert calls == [1, 1, 1]
+
+
+class TestGt4py:
+    def test_keywords(self) -> None:
+        cache: dict[str, Any] = {}
+        step = gt4py.CachedStep(
+            step=double,
+            input_fingerprinter=gt4py.strict_fingerprinter,
+            step_fingerprinter=gt4py.lenient_fingerprinter,
+            cache=cache,
+        )
+        assert step([1]) == step([1]) == [1, 1]
+        assert list(cache) == [step.cache_key([1])] and calls == [[1]]
+
+    def test_steps_do_not_share_a_cache(self) -> None:
+        cache: dict[str, Any] = {}
+        steps = [
+            gt4py.CachedStep(step, input_fingerprinter=gt4py.strict_fingerprinter, cache=cache)
+            for step in (Translate(2), Translate(3), lambda value: value)
+        ]
+        assert [step(1) for step in steps] == [2, 3, 1]
+
+    def test_persistent(self, store: kp.Store) -> None:
+        def make() -> gt4py.CachedStep:
+            return gt4py.CachedStep.persistent(
+                Translate(2), input_fingerprinter=gt4py.strict_fingerprinter, store=store
+            )
+
+        assert make()(4) == make()(4) == 8
+        assert calls == [4]
+        with pytest.raises(kp.FingerprintError, match="lambda"):
+            gt4py.CachedStep.persistent(lambda x: x, input_fingerprinter=str, store=store)
+
+    @pytest.mark.parametrize("older", ["hash_function", "key_function"])
+    def test_older_keywords(self, older: str) -> None:
+        with pytest.warns(DeprecationWarning, match=f"`{older}` is an older name") as caught:
+            step = gt4py.CachedStep(tuple, **{older: str})
+        assert caught[0].filename == __file__
+        assert step([1]) == (1,)
+        with pytest.raises(TypeError, match="give one of them"):
+            gt4py.CachedStep(tuple, str, **{older: str})
+
+    def test_the_input_fingerprinter_is_required(self) -> None:
+        with pytest.raises(TypeError, match="`input_fingerprinter` is required"):
+            gt4py.CachedStep(tuple)
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            gt4py.CachedStep(tuple, str, hash_functoin=str)

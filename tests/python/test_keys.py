@@ -1,0 +1,154 @@
+"""Keys: every input counts, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import keyprint as kp
+from keyprint import keys
+from processes import outputs
+
+
+def key(**changes: Any) -> kp.Key:
+    settings: dict[str, Any] = {"name": "k", "components": {"a": 1, "b": [2]}, "secrets": {"c": "x"}}
+    settings |= {"tool": ("lang", "1"), **changes}
+    return kp.Key(settings.pop("name"), settings.pop("components"), **settings)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"components": {"a": 2, "b": [2]}},
+        {"components": {"a": True, "b": [2]}},
+        {"components": {"a": 1, "b": (2,)}},
+        {"components": {"a": 1, "B": [2]}},
+        {"components": {"a": 1}},
+        {"components": {"a": 1, "b": [2], "d": None}},
+        {"components": {"a": [2], "b": 1}},
+        {"secrets": {"c": "y"}},
+        {"secrets": {}},
+        {"tool": ("lang", "2")},
+        {"tool": ("gnal", "1")},
+    ],
+)
+def test_what_counts(change: dict[str, Any]) -> None:
+    assert key(**change) != key()
+    assert key().compare(key(**change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "another name"},
+        {"components": {"b": [2], "a": 1}},
+        {"components": {"a": kp.fingerprint(1), "b": [2]}},
+        {"components": {"a": 1, "b": [2], "c": "x"}, "secrets": {}},
+        {"shown": {"a": "something else"}},
+    ],
+)
+def test_what_does_not_count(change: dict[str, Any]) -> None:
+    assert key(**change) == key() and hash(key(**change)) == hash(key())
+    assert key().compare(key(**change)) == []
+
+
+def test_the_salt_counts_on_top_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = key()
+    monkeypatch.setenv("KEYPRINT_CACHE_VERSION", "2")
+    salted = key()
+    assert salted != plain
+    assert plain.compare(salted) == ["`salt`: none -> 2"]
+    assert key(tool=("lang", "2")) != salted, "never instead of the tool"
+    monkeypatch.setenv("KEYPRINT_CACHE_VERSION", "")
+    assert key() == plain
+
+
+def test_keyprint_itself_asks_unless_told_otherwise() -> None:
+    assert kp.Key("k", {}) == kp.Key("k", {}, tool=("keyprint", kp.__version__))
+    assert kp.Key("k", {}) != kp.Key("k", {}, tool=("keyprint", "0.0.0"))
+    assert ("keyprint", kp.__version__) == keys.KEYPRINT
+
+
+def test_every_key_names_its_format() -> None:
+    names = [component["name"] for component in json.loads(kp.Key("k", {}).manifest())["components"]]
+    assert names == ["format", "salt", "tool"]
+    for taken in names:
+        with pytest.raises(ValueError, match=f"a second `{taken}`"):
+            kp.Key("k", {taken: 1})
+
+
+def test_bad_components() -> None:
+    with pytest.raises(ValueError, match="1 to 1024 bytes"):
+        kp.Key("k", {"": 1})
+    with pytest.raises(TypeError, match="names of components are strings"):
+        kp.Key("k", {1: 1})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="a second `a`"):
+        kp.Key("k", {"a": 1}, secrets={"a": 1})
+    with pytest.raises(kp.FingerprintError, match="lambda"):
+        kp.Key("k", {"f": lambda: 1})
+    for tool in (("only a name",), "text", ("name", 1)):
+        with pytest.raises(TypeError, match="`tool` is a pair of name and version"):
+            kp.Key("k", {}, tool=tool)  # type: ignore[arg-type]
+
+
+def test_fingerprints_that_are_not_durable_make_keys_that_are_not() -> None:
+    fleeting = kp.fingerprint(lambda: 1, mode="lenient")
+    assert not kp.Key("k", {"f": fleeting}).durable
+    assert kp.Key("k", {"f": kp.fingerprint(1)}).durable
+
+
+def test_keys_agree_across_processes() -> None:
+    program = "import keyprint as kp; print(kp.Key('k', {'a': {'x', 'y'}, 'b': {1: 2}}, tool=('t', '1')).hex(), end='')"
+    here = kp.Key("k", {"a": {"x", "y"}, "b": {1: 2}}, tool=("t", "1")).hex()
+    assert set(outputs(program)) == {here}
+
+
+def test_the_shape_of_a_key() -> None:
+    made = key()
+    assert len(made.hex()) == 64 and made.hex() == str(made) == bytes(made).hex()
+    assert made.hex().startswith(made.short) and repr(made) == f"<Key {made.short} of k>"
+    assert made.components["a"] == kp.fingerprint(1)
+    assert made.name == "k"
+
+
+def test_secrets_stay_secret() -> None:
+    made = kp.Key("k", {"a": 1}, secrets={"password": "hunter2"})
+    assert "hunter2" not in made.manifest() and "hunter2" not in repr(made)
+    other = kp.Key("k", {"a": 1}, secrets={"password": "hunter3"})
+    assert made.compare(other) == ["`password`: changed (the value is not shown)"]
+
+
+def test_manifests_are_bounded() -> None:
+    huge = {f"k{i}": "v" * 10_000 for i in range(2000)}
+    nested: Any = list(range(60))
+    for _ in range(50):
+        nested = [nested] * 50
+    text = kp.Key("n" * 100_000, {"huge": huge, "nested": nested, "text": "x" * 10_000_000}).manifest()
+    assert len(text) < 100_000
+
+
+def test_values_that_are_hard_to_describe() -> None:
+    class Hostile:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+        def __fingerprint__(self) -> Any:
+            return kp.rule.leaf("hostile")
+
+    cyclic: list[Any] = [1]
+    cyclic.append(cyclic)
+    shown = {"a": Hostile(), "b": cyclic, "c": "\ud800 \x1b[31m \u202e", "d": 10**5000, "e": {"\ud800": 1}}
+    manifest = kp.Key("k", dict.fromkeys(shown, 1), shown=shown).manifest()
+    assert "\x1b" not in manifest and "\u202e" not in manifest
+    assert len(json.loads(manifest)["components"]) == 8
+
+
+def test_differences_are_told_by_place() -> None:
+    one = kp.Key("k", {"config": {"tile": 64, "deep": {"x": [1, 2, 3]}}})
+    two = kp.Key("k", {"config": {"tile": 64, "deep": {"x": [1, 2, 4]}}})
+    assert one.compare(two) == ["`config['deep']['x'][2]`: 3 -> 4"]
+    long = kp.Key("k", {"config": "x" * 1000 + "y"})
+    longer = kp.Key("k", {"config": "x" * 1000 + "z"})
+    assert "of different content" in long.compare(longer)[0]
