@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CARGO ?= cargo
 
+# Everything but the extension, which has no tests without an interpreter.
+CRATES := --workspace --exclude keyprint-python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 SAY = @printf '\n\033[1m== %s\033[0m\n'
 
@@ -55,17 +57,17 @@ check-rust: $(VENV)/.tools
 	$(SAY) "Rust: lints"
 	PYO3_PYTHON="$(CURDIR)/$(BIN)/python" $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(SAY) "Rust: documentation"
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --quiet -p keyprint-fingerprint -p keyprint-fingerprint-derive
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --quiet $(CRATES)
 
 test-rust:
 	$(SAY) "Rust: tests"
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run -p keyprint-fingerprint -p keyprint-fingerprint-derive --no-tests=pass; \
+		$(CARGO) nextest run $(CRATES) --no-tests=pass; \
 	else \
-		$(CARGO) test --quiet -p keyprint-fingerprint -p keyprint-fingerprint-derive --lib --tests; \
+		$(CARGO) test --quiet $(CRATES) --lib --bins --tests; \
 	fi
 	$(SAY) "Rust: examples in the documentation"
-	$(CARGO) test --quiet -p keyprint-fingerprint --doc
+	$(CARGO) test --quiet $(CRATES) --doc
 
 check-python: setup
 	$(SAY) "Python: format and lints"
@@ -99,6 +101,8 @@ bench: bench/.venv/.peers
 	@$(call install,bench/.venv,release)
 	$(SAY) "Fingerprints"
 	@bench/.venv/bin/python bench/fingerprints.py
+	$(SAY) "The store"
+	@bench/.venv/bin/python bench/store.py
 	$(SAY) "Derived encodings, from Rust"
 	@$(CARGO) bench --quiet -p keyprint-fingerprint
 

@@ -33,6 +33,13 @@ class Record:
 
 
 @dataclasses.dataclass(frozen=True)
+class Digest:
+    """A fingerprint as a value."""
+
+    digest: bytes
+
+
+@dataclasses.dataclass(frozen=True)
 class Reference:
     """A class, function or module by name."""
 
@@ -95,6 +102,8 @@ def encode(value: Any, open_items: tuple[int, ...] = ()) -> bytes:
         return b"\x09" + varint(len(value)) + value
     if kind is F32:
         return b"\x0e" + name("f4") + varint(4) + struct.pack("<I", value.bits)
+    if kind is Digest:
+        return b"\x0b" + value.digest
     if kind is Reference:
         return b"\x0d" + bytes([value.kind]) + name(value.module) + name(value.qualname)
     if id(value) in open_items:

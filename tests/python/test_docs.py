@@ -45,8 +45,10 @@ def test_the_demo_runs() -> None:
     assert "$.tiles['x']: 64 != 128" in done.stdout
 
 
-def test_every_error_code_is_in_the_guide() -> None:
-    from keyprint.errors import FINGERPRINT_CODES
+def test_every_error_code_is_in_the_guides() -> None:
+    from keyprint.errors import FINGERPRINT_CODES, STORE_CODES
 
     guide = (ROOT / "docs" / "fingerprints.md").read_text()
     assert [code for code in FINGERPRINT_CODES if f"`{code}`" not in guide] == []
+    guide = (ROOT / "docs" / "store.md").read_text()
+    assert [code for code, text in STORE_CODES.items() if f"| `{code}` | {text} |" not in guide] == []

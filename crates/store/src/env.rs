@@ -45,3 +45,17 @@ pub const CACHE_WAIT: Variable = Variable {
 
 /// All of them.
 pub const ALL: &[Variable] = &[CACHE_DIR, CACHE_SIZE, CACHE_VERSION, CACHE_WAIT];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_every_variable() {
+        let guide = include_str!("../../../docs/store.md");
+        for Variable { name, does } in ALL {
+            assert!(name.starts_with("KEYPRINT_"), "{name}");
+            assert!(guide.contains(&format!("| `{name}` | {does} |")), "{name}");
+        }
+    }
+}
