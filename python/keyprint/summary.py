@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import enum
 import types
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ._native import Fingerprint, _short_text, fingerprint
@@ -76,14 +77,23 @@ def _array_attribute(value: Any, name: str) -> str | None:
         return None
 
 
+def _counts(field: dataclasses.Field[Any]) -> bool:
+    """Whether a field did not opt out, under whatever name."""
+    options = [option for option in field.metadata.values() if isinstance(option, Mapping)]
+    return all(option.get("fingerprint") is not False for option in options)
+
+
 def _children(value: Any) -> list[tuple[str, Any]]:
     kind = type(value)
     if kind is dict and len(value) <= _MOST_ITEMS:
-        return [(f"[{_short_text(key)}]", item) for key, item in value.items()]
+        found = [(f"[{text_of(key)}]", item) for key, item in value.items()]
+        # Keys that look alike name no place.
+        looks = collections.Counter(label for label, _ in found)
+        return [(label, item) for label, item in found if looks[label] == 1]
     if kind in (list, tuple) and len(value) <= _MOST_ITEMS:
         return [(f"[{at}]", item) for at, item in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         attributes = getattr(value, "__dict__", {})
-        names = [field.name for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value) if _counts(field)]
         return [(f".{name}", attributes[name]) for name in names if name in attributes]
     return []

@@ -7,8 +7,9 @@ import json
 import struct
 from typing import Any
 
-import reference_encoder
 from blake3 import blake3
+
+import reference_encoder
 
 MAGIC = b"\x89KPE\r\n\x1a\n"
 CONTAINER = "keyprint container format 1"

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import reference_container as reference
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import keyprint as kp
+import reference_container as reference
 
 GOLDEN = Path(__file__).parent.parent / "vectors" / "container-v1.kpe"
 

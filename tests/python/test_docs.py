@@ -42,7 +42,10 @@ def test_the_demo_runs() -> None:
     )
     digests = re.findall(r"PYTHONHASHSEED=\d  ([0-9a-f]{64})", done.stdout)
     assert len(digests) == 2 and len(set(digests)) == 1
-    assert "$.tiles['x']: 64 != 128" in done.stdout
+    hows = re.findall(r"tile +\d+: (compiled|loaded from disk)", done.stdout)
+    assert hows == ["compiled", "loaded from disk", "compiled", "loaded from disk"]
+    assert done.stdout.count("result -4.0 1.0") == 4
+    assert "`program.tiles['x']`: 64 -> 128" in done.stdout
 
 
 def test_every_error_code_is_in_the_guides() -> None:

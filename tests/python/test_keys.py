@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -143,6 +144,25 @@ def test_values_that_are_hard_to_describe() -> None:
     manifest = kp.Key("k", dict.fromkeys(shown, 1), shown=shown).manifest()
     assert "\x1b" not in manifest and "\u202e" not in manifest
     assert len(json.loads(manifest)["components"]) == 8
+
+
+@dataclasses.dataclass
+class Config:
+    tile: int
+    runtime: float = dataclasses.field(default=0.0, metadata=kp.no_fingerprint())
+
+
+def test_what_does_not_count_is_not_told() -> None:
+    one, two = (kp.Key("k", {"config": Config(tile, runtime=tile)}) for tile in (64, 128))
+    assert one.compare(two) == ["`config.tile`: 64 -> 128"]
+
+
+def test_keys_of_dicts_are_told_apart() -> None:
+    def made(center: float) -> kp.Key:
+        odd: dict[Any, Any] = {(0, 0): center, (0, 1): 1.0, frozenset({(1, 2)}): 1, frozenset({(3, 4)}): 2}
+        return kp.Key("k", {"weights": odd})
+
+    assert made(-4.0).compare(made(4.0)) == ["`weights[(0, 0)]`: -4.0 -> 4.0"]
 
 
 def test_differences_are_told_by_place() -> None:
