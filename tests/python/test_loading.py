@@ -118,6 +118,16 @@ def test_parts_become_private_files(tmp_path: Path) -> None:
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in paths)
 
 
+def test_files_are_not_made_where_others_can_write(tmp_path: Path) -> None:
+    entry = kp.Store(tmp_path / "store").put(key(1), {"lib/a.so": b"a"})
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(kp.StoreError, match="mode 0777") as caught:
+        entry.materialise(tmp_path / "open")
+    assert caught.value.code == "untrusted"
+    assert list((tmp_path / "open").iterdir()) == []
+
+
 def test_a_part_that_is_not_there(tmp_path: Path) -> None:
     entry = kp.Store(tmp_path / "store").put(key(1), {"a.so": b"a"})
     with pytest.raises(kp.StoreError, match="no part `data`") as caught:

@@ -2,7 +2,7 @@
 
 use keyprint_fingerprint::Fingerprint;
 use keyprint_key::{Component, Key, KeyBuilder, Manifest, Part, Tool};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
@@ -196,5 +196,12 @@ fn describe(value: &Bound<'_, PyAny>) -> (String, Vec<Part>) {
         };
         Ok((text.to_string_lossy().into_owned(), parts.into_iter().map(part).collect::<PyResult<_>>()?))
     };
-    describe().unwrap_or_else(|_| (short_repr(value), Vec::new()))
+    describe().unwrap_or_else(|error| {
+        if error.is_instance_of::<PyKeyboardInterrupt>(value.py()) {
+            // The caller gets it at the next look at signals; texts are not what it was meant for.
+            // SAFETY: the interpreter's lock is held.
+            unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+        }
+        (short_repr(value), Vec::new())
+    })
 }

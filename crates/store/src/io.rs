@@ -1,11 +1,11 @@
-//! [`Io`]: every system call of the store, in one place, so that tests can make each of them fail.
+//! [`Io`]: every operation on the store's files, in one place, so that tests can make each of them fail.
 //!
 //! Production code runs the calls as they are. A [`Fault`] stands before each and may let it through,
 //! refuse it, cut a read or write short, or end the process there.
 
 use std::fs::{self, File, FileTimes, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -173,6 +173,14 @@ impl Io {
                 file.write_all(&bytes[..short.min(bytes.len())])?;
                 Err(io::ErrorKind::StorageFull.into())
             }
+        }
+    }
+
+    /// Puts bytes in place of all that a file holds.
+    pub(crate) fn overwrite(&self, file: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        match self.before(Op::Write, path)? {
+            None => file.write_all_at(bytes, 0).and_then(|()| file.set_len(bytes.len() as u64)),
+            Some(_) => Err(io::ErrorKind::StorageFull.into()),
         }
     }
 

@@ -185,6 +185,50 @@ fn a_stuck_holder_is_waited_for_a_bounded_time() {
 }
 
 #[test]
+fn a_child_that_outlives_the_holder_does_not_block_for_ever() {
+    if let Some((role, path)) = support::role() {
+        let store = store(&path);
+        let _ = store.get_or_build(&Request::new(&manifest(1)), || -> Result<Artifact, Infallible> {
+            assert_eq!(role, "dies");
+            // As a fork without exec would: somebody else has the lock's file open from now on.
+            let locks = support::files(&path.join("v1/locks"));
+            note(&path, &format!("{}", std::process::id()));
+            while !path.join("inherited").exists() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(locks.len(), 1);
+            support::die()
+        });
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut holder = support::child("a_child_that_outlives_the_holder_does_not_block_for_ever", "dies", path);
+    while builds(path) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The lock belongs to the open file, whoever has it: a duplicate of the descriptor keeps it held.
+    let lock = support::files(&path.join("v1/locks")).remove(0);
+    let mut fds = fs::read_dir(format!("/proc/{}/fd", holder.id())).unwrap().flatten();
+    let fd = fds.find(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == lock)).unwrap();
+    let number: i32 = fd.file_name().to_str().unwrap().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(holder.id() as i32).unwrap();
+    let inherited =
+        rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).and_then(|pidfd| {
+            rustix::process::pidfd_getfd(pidfd, number, rustix::process::PidfdGetfdFlags::empty())
+        });
+    fs::write(path.join("inherited"), "").unwrap();
+    holder.wait().unwrap();
+    let Ok(_inherited) = inherited else {
+        eprintln!("skipped: descriptors of other processes cannot be had here");
+        return;
+    };
+    let store = store(path);
+    let outcome = support::build(&store, 1, SIZE);
+    check(&outcome, 1, SIZE);
+    assert_eq!((outcome.how, store.usage().counters.private_builds), (How::Built, 1));
+}
+
+#[test]
 fn waiting_can_be_interrupted() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());

@@ -72,7 +72,7 @@ impl Disk {
             let ours = self.io.stat_file(&file, path)?.identity;
             let lock = KeyLock { file, process: std::process::id() };
             if self.io.stat(path).is_ok_and(|seen| seen.identity == ours) {
-                lock.sign();
+                lock.sign(&self.io, path);
                 return Ok(Attempt::Held(lock));
             }
         }
@@ -87,12 +87,10 @@ impl KeyLock {
     }
 
     /// Says who holds it. Only for people and for noticing a dead holder, so failing is no harm.
-    fn sign(&self) {
+    fn sign(&self, io: &Io, path: &Path) {
         if let Some(holder) = Holder::this() {
             let text = format!("{} {} {}\n", holder.process, holder.started, holder.world);
-            if self.file.write_all_at(text.as_bytes(), 0).is_ok() {
-                let _ = self.file.set_len(text.len() as u64);
-            }
+            let _ = io.overwrite(&self.file, path, text.as_bytes());
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::io::{Io, Stat};
 use crate::trust;
 
 pub use evict::Freed;
-pub(crate) use lock::{Attempt, KeyLock};
+pub(crate) use lock::{Attempt, Holder, KeyLock};
 pub use scan::{Listed, Notes, Scan};
 pub(crate) use stage::Published;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use keyprint_key::{Key, Manifest};
 
-use crate::disk::{Attempt, Disk, KeyLock};
+use crate::disk::{Attempt, Disk, Holder, KeyLock};
 use crate::entry::{Artifact, Entry, Info};
 use crate::flight::Role;
 use crate::notice::Notice;
@@ -69,6 +69,9 @@ pub enum How {
     /// By building it.
     Built,
 }
+
+/// Whoever gets a lock says so in its file well within this time.
+const SIGNING: Duration = Duration::from_secs(2);
 
 type Watch<'a, E> = &'a mut dyn FnMut(&Waiting<'_>) -> Result<(), E>;
 
@@ -169,6 +172,7 @@ impl Store {
         watch: Watch<'_, E>,
     ) -> Result<Turn, E> {
         let mut pause = Pause::default();
+        let mut dead: Option<(Holder, Instant)> = None;
         loop {
             let holder = match disk.try_lock(&request.key) {
                 Ok(Attempt::Held(lock)) => return Ok(Turn::Ours(Some(lock))),
@@ -184,9 +188,14 @@ impl Store {
                 return Ok(Turn::Theirs(outcome));
             }
             let process = holder.as_ref().map(|holder| holder.process);
-            // A dead holder's lock is free, unless a child of it has the file open.
-            let is_dead = holder.is_some_and(|holder| holder.is_dead());
-            if is_dead || Instant::now() >= deadline {
+            // A dead holder's lock is free, unless a child of it has the file open. Whoever got the
+            // lock after it may not have signed yet, so the name of the dead must stay for a while.
+            dead = holder.filter(Holder::is_dead).map(|holder| match dead.take() {
+                Some((same, since)) if same == holder => (same, since),
+                _ => (holder, Instant::now()),
+            });
+            let is_orphaned = dead.as_ref().is_some_and(|(_, since)| since.elapsed() >= SIGNING);
+            if is_orphaned || Instant::now() >= deadline {
                 return Ok(Turn::Never(process));
             }
             watch(&Waiting { name: request.name, process, since: start.elapsed() })?;

@@ -200,11 +200,14 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If others could have written the store that the entry came from, or a file cannot be made.
+    /// If others could have written the store that the entry came from, or can write the directory,
+    /// or a file cannot be made.
     pub fn materialise(&self, entry: &Entry, directory: &Path) -> Result<Vec<PathBuf>, LoadError> {
         self.check_trust(entry)?;
-        let io = self.io();
+        let (io, directory) = (self.io(), &absolute(directory));
         io.mkdir(directory)?;
+        // Who can write the directory can replace the files, or lead them elsewhere by a link.
+        trust::check(directory, &[])?;
         let mut paths = Vec::new();
         for (name, bytes) in entry.parts() {
             check_part_name(name)?;
