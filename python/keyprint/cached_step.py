@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import threading
+import time
+import types
+import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
@@ -14,7 +18,7 @@ from ._native import Entry, Fingerprint, fingerprint
 from .errors import StoreError
 from .keys import KEYPRINT, Key, Tool
 from .serializers import Serializer
-from .step_identity import Mode, step_fingerprint
+from .step_identity import Mode, class_fingerprint, step_fingerprint
 from .store import Store
 
 __all__ = ["CachedStep", "Chain", "cached"]
@@ -28,6 +32,9 @@ _P = ParamSpec("_P")
 _INTERPRETER: Final = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 _PART: Final = "value"
+
+#: Seconds to wait for another thread's call before making it here too.
+_WAIT: Final = 300.0
 
 
 class Chainable(Generic[_In, _Out]):
@@ -134,7 +141,11 @@ class CachedStep(Chainable[_In, _Out]):
         if self.step_key is not None:
             found = self.step_key(self.step)
             return found if isinstance(found, Fingerprint) else fingerprint(found)
-        return _digest(self.step, "lenient" if self.store is None else "strict")
+        return _digest(self.step, self._mode)
+
+    @property
+    def _mode(self) -> Mode:
+        return "lenient" if self.store is None else "strict"
 
     def key(self, value: _In) -> Key:
         """Return the key of the result for an input."""
@@ -155,14 +166,14 @@ class CachedStep(Chainable[_In, _Out]):
     def __call__(self, value: _In) -> _Out:
         key = self.key(value)
         if self.store is None:
-            return self._flights.get_or_build(self.cache, key.hex(), lambda: self.step(value))
+            return self._flights.get_or_build(self.cache, key.hex(), lambda: _finished(self.step(value)))
         return self._call_stored(self.store, key, value)
 
     def _call_stored(self, store: Store, key: Key, value: _In) -> _Out:
         built: list[_Out] = []
 
         def build() -> dict[str, bytes]:
-            result = self.step(value)
+            result = _finished(self.step(value))
             built.append(result)
             return {_PART: self.serializer.dumps(result)}
 
@@ -177,9 +188,9 @@ class CachedStep(Chainable[_In, _Out]):
         except Exception:
             # What was written can no longer be read (a class has moved, say); it can be made again.
             pass
-        store.remove(key)
-        entry = store.get_or_build(key, build)
-        return built[0] if built else self._read(entry)
+        artifact = build()
+        store.put(key, artifact)
+        return built[0]
 
     def _read(self, entry: Entry) -> _Out:
         if self.serializer.runs_code:
@@ -203,34 +214,42 @@ class _Flights:
     """One call per key, however many threads ask."""
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._open: dict[str, tuple[threading.Event, int]] = {}
 
     def get_or_build(self, cache: MutableMapping[str, _Out], key: str, build: Callable[[], _Out]) -> _Out:
+        if self._process != os.getpid():
+            # A forked child has none of the threads that its parent waits for.
+            self._start()
+        deadline = time.monotonic() + _WAIT
         while True:
             try:
                 return cache[key]
             except KeyError:
                 pass
-            this = threading.get_ident()
-            with self._lock:
-                # Somebody may have landed since the look into the cache.
-                if key in cache:
-                    continue
-                landed, leader = self._open.get(key, (None, this))
-                if landed is None:
-                    self._open[key] = (threading.Event(), this)
-            if leader != this and landed is not None:
-                landed.wait()
-                continue
+            mine = threading.Event()
             try:
+                with self._lock:
+                    # Somebody may have landed since the look into the cache.
+                    if key in cache:
+                        continue
+                    landed, leader = self._open.setdefault(key, (mine, threading.get_ident()))
+                # Nobody waits for themselves, nor for ever: two builds may wait for each other.
+                waits = landed is not mine and leader != threading.get_ident()
+                if waits and landed.wait(max(0.0, deadline - time.monotonic())):
+                    continue
                 result = build()
                 cache[key] = result
                 return result
             finally:
-                if landed is None:
-                    with self._lock:
-                        self._open.pop(key)[0].set()
+                with self._lock:
+                    if self._open.get(key, (None, 0))[0] is mine:
+                        del self._open[key]
+                mine.set()
 
 
 @overload
@@ -254,9 +273,7 @@ def cached(function: Any = None, /, **options: Any) -> Any:
         @kp.cached(store=kp.Store(), ignore=("verbose",))
         def compile(source: str, flags: list[str], verbose: bool = False) -> bytes: ...
     """
-    if function is None:
-        return functools.partial(_cached, **options)
-    return _cached(function)
+    return functools.partial(_cached, **options) if function is None else _cached(function, **options)
 
 
 def _cached(
@@ -273,12 +290,7 @@ def _cached(
     if unknown:
         raise TypeError(f"`ignore` names `{unknown[0]}`, which `{_name_of(function)}` does not take")
 
-    def key_of(bound: inspect.BoundArguments) -> Any:
-        return input_key({name: value for name, value in bound.arguments.items() if name not in ignore})
-
-    step = _CachedFunction(
-        _Applied(function), input_key=key_of, name=options.pop("name", None) or _name_of(function), **options
-    )
+    step = _CachedFunction(function, input_key, frozenset(ignore), **options)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -293,8 +305,38 @@ def _cached(
 class _CachedFunction(CachedStep[inspect.BoundArguments, Any]):
     """A cached step whose inputs are bound arguments."""
 
-    def _shown(self, value: inspect.BoundArguments) -> Any:
-        return dict(value.arguments)
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        input_key: Callable[[dict[str, Any]], Any],
+        ignore: frozenset[str],
+        **options: Any,
+    ) -> None:
+        self._ignore = ignore
+        self._classes: weakref.WeakKeyDictionary[type, Fingerprint] = weakref.WeakKeyDictionary()
+        # A function that is written in a class is a method: what it does, it does through `self`.
+        written_in, _, _ = function.__qualname__.rpartition("<locals>.")[2].rpartition(".")
+        self._is_method = bool(written_in)
+        options["name"] = options.get("name") or _name_of(function)
+
+        def key_of(bound: inspect.BoundArguments) -> Any:
+            key = input_key(self._shown(bound))
+            return (self._owner(bound), key) if self._is_method else key
+
+        super().__init__(_Applied(function), input_key=key_of, **options)
+
+    def _shown(self, value: inspect.BoundArguments) -> dict[str, Any]:
+        return {name: item for name, item in value.arguments.items() if name not in self._ignore}
+
+    def _owner(self, bound: inspect.BoundArguments) -> Fingerprint | None:
+        """Return what the class of the first argument defines; computed once for each class."""
+        if not bound.args:
+            return None
+        first = bound.args[0]
+        cls = first if isinstance(first, type) else type(first)
+        if cls not in self._classes:
+            self._classes[cls] = class_fingerprint(cls, mode=self._mode)
+        return self._classes[cls]
 
 
 class _Applied:
@@ -311,13 +353,28 @@ class _Applied:
 
 
 def _digest(step: Any, mode: Mode) -> Fingerprint:
-    if isinstance(step, Chain):
+    # A subclass may do something else than its base: then it counts like any other object.
+    if isinstance(step, Chain) and type(step).__call__ is Chain.__call__:
         return step._fingerprint(mode)
-    if isinstance(step, CachedStep):
-        inner = step.step_fingerprint
-        # One that was computed leniently may hold what strict mode refuses.
-        return inner if mode == "lenient" or inner.durable else _digest(step.step, mode)
+    if isinstance(step, CachedStep) and type(step).__call__ is CachedStep.__call__:
+        # One without a store was looked at leniently, and may hold what strict mode refuses.
+        known = mode == "lenient" or step.store is not None or step.step_key is not None
+        return step.step_fingerprint if known else _digest(step.step, mode)
     return step_fingerprint(step, mode=mode)
+
+
+#: What can be consumed once only.
+_ONCE: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+
+def _finished(result: _Out) -> _Out:
+    """Return a result that can be kept."""
+    if isinstance(result, _ONCE):
+        raise TypeError(
+            f"a `{type(result).__name__}` can be used once only, so it cannot be kept\n"
+            "hint: let the step return a list, or the awaited result"
+        )
+    return result
 
 
 def _check_callable(step: Any) -> None:

@@ -66,6 +66,10 @@ class FingerprintError(KeyprintError, TypeError):
         self.path = path
         self.hint = hint
 
+    def add_hint(self, text: str) -> None:
+        """Add something to do or to know."""
+        self.hint = text if self.hint is None else f"{text}; {self.hint}"
+
     def __str__(self) -> str:
         text = f"cannot fingerprint `{self.path}`: {self.args[0]}"
         return text if self.hint is None else f"{text}\nhint: {self.hint}"

@@ -45,7 +45,7 @@ class Key(_native.Key):
         shown: Mapping[str, Any] | None = None,
         tool: Tool | None = None,
     ) -> Key:
-        salt = os.environ.get("KEYPRINT_CACHE_VERSION", "")
+        salt = _salt()
         if tool is not None and (len(tool) != 2 or not all(isinstance(part, str) for part in tool)):
             raise TypeError(f"`tool` is a pair of name and version, found {tool!r}")
         return super().__new__(
@@ -57,6 +57,12 @@ class Key(_native.Key):
             tool=KEYPRINT if tool is None else tool,
             salt=salt,
         )
+
+
+def _salt() -> str:
+    """Return what the environment adds to every key; bytes that are no text are escaped."""
+    salt = os.environ.get("KEYPRINT_CACHE_VERSION", "")
+    return salt.encode("utf-8", "backslashreplace").decode()
 
 
 def key_of_fingerprint(fingerprint: _native.Fingerprint) -> Key:

@@ -16,6 +16,7 @@ import enum
 import json
 import math
 import sys
+import types
 from typing import Any, Final
 
 from .errors import StoreError
@@ -52,10 +53,17 @@ def loads(data: bytes, *, strict: bool = False) -> Any:
     return _decode(read["value"], strict)
 
 
+def _is_whole(text: str) -> bool:
+    """Whether a text has no surrogates, which JSON would join to other characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in text) if not text.isascii() else True
+
+
 def _encode(value: Any) -> Any:
     kind = type(value)
-    if value is None or kind is bool or kind is str:
+    if value is None or kind is bool:
         return value
+    if kind is str:
+        return value if _is_whole(value) else {"$str": [ord(character) for character in value]}
     if kind is int:
         # Longer ones are slow to write in decimal, and interpreters refuse very long ones.
         return value if value.bit_length() <= 1024 else {"$int": hex(value)}
@@ -64,7 +72,7 @@ def _encode(value: Any) -> Any:
     if kind is list:
         return [_encode(item) for item in value]
     if kind is dict:
-        if all(type(key) is str and not key.startswith(_TAG) for key in value):
+        if all(type(key) is str and not key.startswith(_TAG) and _is_whole(key) for key in value):
             return {key: _encode(item) for key, item in value.items()}
         return {"$dict": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if kind is tuple or kind is set or kind is frozenset:
@@ -94,6 +102,8 @@ def _decode(value: Any, strict: bool) -> Any:
     ((tag, content),) = value.items()
     if tag == "$int":
         return int(content, 16)
+    if tag == "$str":
+        return "".join(map(chr, content))
     if tag == "$float":
         return float(content)
     if tag == "$bytes":
@@ -114,7 +124,8 @@ def _decode_enum(content: Any, strict: bool) -> Any:
     value = _decode(encoded, strict)
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
-        found = getattr(found, part, None)
+        # Not `getattr`: a module may answer that by importing something.
+        found = vars(found).get(part) if isinstance(found, (types.ModuleType, type)) else None
     if isinstance(found, enum.EnumMeta):
         member: Any = found.__members__.get(name) if name is not None else None
         if name is None and issubclass(found, enum.Flag):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import re
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import pytest
 
 import keyprint as kp
 from keyprint import gt4py
+from keyprint.step_identity import step_fingerprint
 
 calls: list[Any] = []
 
@@ -167,6 +171,157 @@ def test_steps_with_functions_of_one_body_differ_by_name(store: kp.Store) -> Non
 def test_an_edit_of_what_a_step_does_counts(before: str, after: str) -> None:
     assert digest(before) != digest(after)
     assert digest(before) == digest(before), "and only that"
+
+
+#: What a class or function may hold: `@` stands for what is edited.
+HELD = {
+    "a dict": "class step:\n  O = {'t': @}\n  def __call__(self, v): return v * self.O['t']",
+    "a list": "class step:\n  O = [@]\n  def __call__(self, v): return v * self.O[0]",
+    "a dataclass": "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass C:\n  x: int\nclass step:\n  O = C(@)\n  def __call__(self, v): return self.O.x",
+    "an enum member": "import enum\nclass E(enum.Enum):\n  A1 = 1\n  A2 = 2\nclass step:\n  O = E.A@\n  def __call__(self, v): return self.O",
+    "a method of an enum": "import enum\nclass E(enum.Enum):\n  A = 1\n  def f(self): return @\nclass step:\n  O = E.A\n  def __call__(self, v): return self.O.f()",
+    "a pattern": "import re\nclass step:\n  O = re.compile('a@')\n  def __call__(self, v): return self.O",
+    "a class": "class H:\n  def f(self): return @\nclass step:\n  O = H\n  def __call__(self, v): return self.O().f()",
+    "another class": "class H1: pass\nclass H2: pass\nclass step:\n  O = H@\n  def __call__(self, v): return self.O()",
+    "a partial": "import functools\ndef g(k): return k\nclass step:\n  O = functools.partial(g, @)\n  def __call__(self, v): return self.O()",
+    "a partial method": "import functools\nclass step:\n  def g(self, k): return k\n  O = functools.partialmethod(g, @)\n  def __call__(self, v): return self.O()",
+    "a static builtin": "import math\nclass step:\n  O = staticmethod([math.sin, math.cos][@ - 1])\n  def __call__(self, v): return self.O(v)",
+    "a descriptor": "class P:\n  def __init__(self, k): self.k = k\n  def __get__(self, o, t): return self.k\nclass step:\n  O = P(@)\n  def __call__(self, v): return self.O",
+    "a decorator object": "class J:\n  def __init__(self, f): self.f = f\n  def __get__(self, o, t): return self.f.__get__(o, t)\nclass step:\n  @J\n  def g(self): return @\n  def __call__(self, v): return self.g()",
+    "dispatch": "import functools\nclass step:\n  @functools.singledispatchmethod\n  def g(self, v): return 0\n  @g.register\n  def _(self, v: int): return @\n  @g.register\n  def _(self, v: str): return 0\n  def __call__(self, v): return self.g(v)",
+    "dispatch of a function": "import functools\n@functools.singledispatch\ndef step(v): return 0\n@step.register\ndef _(v: int): return @\n@step.register\ndef _(v: str): return 0",
+    "an attribute of a function": "def step(v): return step.k\nstep.k = @",
+    "a lambda as default": "class step:\n  def __call__(self, v, f=lambda v: v * @): return f(v)",
+    "a default beside a lock": "import threading\ndef sync(f):\n  lock = threading.Lock()\n  def call(*a):\n    with lock: return f(*a)\n  return call\nclass step:\n  @sync\n  def __call__(self, v): return v * @",
+    "a default behind a lock": "import functools, threading\ndef sync(f):\n  lock = threading.Lock()\n  @functools.wraps(f)\n  def call(*a):\n    with lock: return f(*a)\n  return call\nclass step:\n  @sync\n  def __call__(self, v, s=@): return v * s",
+    "an outer decorator": "import functools\ndef deco(k):\n  def wrap(f):\n    @functools.wraps(f)\n    def call(*a): return f(*a) * k\n    return call\n  return wrap\nclass step:\n  @deco(1)\n  @deco(@)\n  def __call__(self, v): return v",
+    "a list of lambdas": "def deco(f):\n  hooks = [lambda v: v * @]\n  def call(self, v): return hooks[0](f(self, v))\n  return call\nclass step:\n  @deco\n  def __call__(self, v): return v",
+    "a property": "class step:\n  p = property(lambda self: @)\n  def __call__(self, v): return self.p",
+    "a metaclass": "class M(type):\n  def f(cls): return @\nclass step(metaclass=M):\n  def __call__(self, v): return type(self).f()",
+    "a function that refers to itself": "def make():\n  def f(n): return @ if n == 0 else f(n - 1)\n  f.__qualname__ = 'step'\n  return f\nstep = make()",
+}
+
+
+def _edited(source: str, edit: int) -> str:
+    # An `@` before a name is a decorator.
+    return re.sub(r"@(?![a-zA-Z])", str(edit), source)
+
+
+@pytest.mark.parametrize("mode", ["strict", "lenient"])
+@pytest.mark.parametrize("held", HELD)
+def test_whatever_a_step_holds_counts(held: str, mode: Any) -> None:
+    def of(edit: int) -> kp.Fingerprint:
+        step = module_of(_edited(HELD[held], edit)).step
+        return step_fingerprint(step() if isinstance(step, type) else step, mode=mode)
+
+    assert of(1) != of(2)
+    assert of(1) == of(1)
+
+
+def test_a_module_with_a_name_of_the_standard_library_is_not_it() -> None:
+    def of(edit: int) -> kp.Fingerprint:
+        source = f"class step:\n  def __call__(self, v): return {edit}"
+        saved = sys.modules.get("statistics")
+        try:
+            return step_fingerprint(module_of(source, "statistics").step(), mode="strict")
+        finally:
+            sys.modules.pop("statistics")
+            if saved is not None:
+                sys.modules["statistics"] = saved
+
+    assert of(1) != of(2)
+
+
+def test_what_has_no_identity_in_a_class_is_refused_with_the_class() -> None:
+    module = module_of(
+        "import sys\nclass step:\n  out = iter([])\n  gen = (x for x in ())\n  def __call__(self, v): return v"
+    )
+    with pytest.raises(kp.FingerprintError, match=r"belongs to the class `edited_module\.step`"):
+        step_fingerprint(module.step(), mode="strict")
+    step_fingerprint(module.step(), mode="lenient")
+
+
+def test_classes_of_every_kind_can_be_steps(store: kp.Store) -> None:
+    import attrs
+    import pydantic
+
+    module = module_of(
+        """
+        import abc, dataclasses, enum, typing, threading
+        import attrs, pydantic
+        T = typing.TypeVar("T")
+        class Base(abc.ABC):
+            lock = threading.RLock()
+            @abc.abstractmethod
+            def __call__(self, v): ...
+        @dataclasses.dataclass(frozen=True, slots=True, order=True)
+        class Slotted(Base, typing.Generic[T]):
+            k: int = 2
+            items: list = dataclasses.field(default_factory=list)
+            def __call__(self, v): return v * self.k
+        @dataclasses.dataclass
+        class Plain(Base):
+            k: int = 2
+            other: typing.Optional[Base] = None
+            def __call__(self, v): return v * self.k
+        @attrs.define
+        class Attrs:
+            k: int = 2
+            def __call__(self, v): return v * self.k
+        class Model(pydantic.BaseModel):
+            k: int = 2
+            def __call__(self, v): return v * self.k
+        class Named(typing.NamedTuple):
+            k: int = 2
+            def __call__(self, v): return v * self.k
+        class Proto(typing.Protocol):
+            def __call__(self, v): ...
+        class Follows(Proto):
+            def __call__(self, v): return v * 2
+        class Level(enum.IntEnum):
+            TWO = 2
+            def __call__(self, v): return v * int(self)
+        """
+    )
+    steps = [module.Slotted(), module.Plain(other=module.Slotted()), module.Attrs(), module.Model()]
+    steps += [module.Named(), module.Follows(), module.Level.TWO]
+    digests = set()
+    for step in steps:
+        cached = kp.CachedStep(step, input_key=kp.fingerprint, store=store)
+        assert cached(4) == cached(4) == 8, step
+        digests.add(cached.step_fingerprint)
+        assert cached.step_fingerprint == step_fingerprint(step, mode="strict")
+    assert len(digests) == len(steps) and attrs and pydantic
+
+
+def test_subclasses_of_cached_steps_count_by_what_they_do() -> None:
+    def of(edit: int) -> kp.Fingerprint:
+        module = module_of(
+            f"""
+            import keyprint as kp
+            class Post(kp.CachedStep):
+                def __call__(self, v): return super().__call__(v) + {edit}
+            step = Post(len, input_key=kp.fingerprint)
+            """
+        )
+        return kp.CachedStep(module.step, input_key=kp.fingerprint).step_fingerprint
+
+    assert of(1) != of(2)
+
+
+@pytest.mark.parametrize("kind", ["generator", "coroutine"])
+def test_what_can_be_used_once_is_not_kept(kind: str) -> None:
+    def generator(value: int) -> Any:
+        yield value
+
+    async def coroutine(value: int) -> int:
+        return value
+
+    step = kp.CachedStep({"generator": generator, "coroutine": coroutine}[kind], input_key=kp.fingerprint)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(TypeError, match=f"a `{kind}` can be used once only"):
+            step(1)
 
 
 def test_moving_a_step_does_not_count() -> None:
@@ -328,12 +483,28 @@ def test_what_can_no_longer_be_read_is_made_again(store: kp.Store) -> None:
             raise ImportError("the class has moved")
         return data.decode()
 
-    odd = kp.Serializer("odd", str.encode, loads, runs_code=False)
-    step = kp.CachedStep(str, input_key=kp.fingerprint, store=store, serializer=odd)
-    assert [step(None), step(None)] == ["None", "None"]
-    assert store.stats()["builds"] == 2
+    odd = kp.Serializer("odd", lambda text: str(text).encode(), loads, runs_code=False)
+    steps = [kp.CachedStep(double, input_key=kp.fingerprint, store=store, serializer=odd)]
+    # Where the entry cannot be replaced, the result is made all the same.
+    steps.append(
+        kp.CachedStep(
+            double, input_key=kp.fingerprint, store=kp.Store(store.path, readonly=True), serializer=odd
+        )
+    )
+    steps.append(
+        kp.CachedStep(
+            double,
+            input_key=kp.fingerprint,
+            store=kp.Store("/proc/nowhere", shared=[str(store.path)]),
+            serializer=odd,
+        )
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kp.StoreWarning)
+        assert [step("x") for step in (*steps, steps[0])] == ["xx"] * 4
+    assert calls == ["x"] * 4
     broken.clear()
-    assert step(None) == "None" and store.stats()["builds"] == 2
+    assert steps[0]("x") == "xx" and len(calls) == 4
 
 
 def test_threads_run_a_step_once_in_memory_too() -> None:
@@ -409,11 +580,75 @@ def test_the_decorator_without_arguments() -> None:
     assert local(1) == local(1) == 1 and calls == [1]
 
 
+def test_methods_count_with_their_class(store: kp.Store) -> None:
+    def run(edit: int) -> Any:
+        module = module_of(
+            f"""
+            import keyprint as kp
+            class Lower:
+                def helper(self, v): return v * {edit}
+                def go(self, v): return self.helper(v)
+            """
+        )
+        go = kp.cached(store=store)(module.Lower.go)
+        return go(module.Lower(), 10)
+
+    assert [run(2), run(3), run(2)] == [20, 30, 20]
+    assert store.stats()["builds"] == 2
+
+
+def test_what_is_ignored_is_not_written_down(store: kp.Store) -> None:
+    cached = kp.cached(scaled, store=store, ignore=("verbose",))
+    cached(1, verbose="31337")  # type: ignore[arg-type]
+    hidden = kp.CachedStep(Translate(2, runtime="hunter2"), input_key=kp.fingerprint, store=store)
+    hidden(1)
+    assert store.path is not None
+    written = b"".join(path.read_bytes() for path in store.path.rglob("*") if path.is_file())
+    assert b"31337" not in written and b"hunter2" not in written
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_does_not_wait_for_its_parents_threads() -> None:
+    barrier = threading.Barrier(2)
+
+    def slow(value: int) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            barrier.wait()
+            time.sleep(0.2)
+        return value
+
+    step = kp.CachedStep(slow, input_key=kp.fingerprint)
+    thread = threading.Thread(target=step, args=(1,))
+    thread.start()
+    barrier.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if step(1) == 1 else 1)
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_an_interrupt_leaves_no_flight_open() -> None:
+    def interrupted(value: int) -> int:
+        calls.append(value)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return value
+
+    step = kp.CachedStep(interrupted, input_key=kp.fingerprint)
+    with pytest.raises(KeyboardInterrupt):
+        step(1)
+    assert step(1) == 1
+    assert step._flights._open == {}
+
+
 def test_the_decorators_arguments_are_checked() -> None:
     with pytest.raises(TypeError, match=r"hint: write it as \(\"verbose\",\)"):
         kp.cached(ignore="verbose")(scaled)
     with pytest.raises(TypeError, match="names `quiet`, which"):
         kp.cached(ignore=("quiet",))(scaled)
+    with pytest.raises(TypeError, match="bogus"):
+        kp.cached(scaled, bogus=1)  # type: ignore[call-overload]
 
 
 def test_methods_can_be_steps(store: kp.Store) -> None:

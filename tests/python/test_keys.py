@@ -66,6 +66,14 @@ def test_the_salt_counts_on_top_of_everything(monkeypatch: pytest.MonkeyPatch) -
     assert key() == plain
 
 
+def test_a_salt_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = set()
+    for salt in ("\udcff", "\udcfe", "ÿ", ""):
+        monkeypatch.setenv("KEYPRINT_CACHE_VERSION", salt)
+        made.add(key())
+    assert len(made) == 4
+
+
 def test_keyprint_itself_asks_unless_told_otherwise() -> None:
     assert kp.Key("k", {}) == kp.Key("k", {}, tool=("keyprint", kp.__version__))
     assert kp.Key("k", {}) != kp.Key("k", {}, tool=("keyprint", "0.0.0"))

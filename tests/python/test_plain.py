@@ -80,6 +80,8 @@ def test_round_trip(value: Any) -> None:
         [-0.0, 0.0, math.inf, -math.inf],
         {1: "a", "1": "b", None: "c"},
         [10**10000],
+        ["\ud83d\ude00", "\ud800", "😀"],
+        {"\ud83d\ude00": 1, "\U0001f600": 2},
         [],
         {},
         (),
@@ -150,6 +152,15 @@ def test_nothing_is_imported_because_data_says_so() -> None:
     assert "antigravity" not in sys.modules
     assert plain.loads(written("antigravity", "fly", "x", 1)) == 1
     assert "antigravity" not in sys.modules
+
+
+def test_modules_are_not_asked_for_what_they_do_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    module = types.ModuleType("lazy")
+    module.__getattr__ = asked.append  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "lazy", module)
+    assert plain.loads(written("lazy", "Level", "LOW", 1)) == 1
+    assert asked == []
 
 
 def test_a_class_that_moved_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
