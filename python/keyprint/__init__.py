@@ -13,7 +13,7 @@ store keeps artifacts under keys::
 
 from __future__ import annotations
 
-from . import errors, rule
+from . import errors, lazy, rule
 from ._native import (
     ENCODING_VERSION,
     Difference,
@@ -75,10 +75,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = getattr(import_module(f".{_LATER[name]}", __name__), name)
-    globals()[name] = found
+    found = globals()[name] = lazy.load(_LATER[name], name)
     return found
 
 

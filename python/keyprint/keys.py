@@ -28,8 +28,8 @@ class Key(_native.Key):
     :class:`~keyprint.Fingerprint` as it is. Of those in ``secrets`` nothing but the digest is ever
     kept. Where a component is a digest already, ``shown`` may hold the value behind it, for the manifest
     to describe. Every key also holds the format of keys, the ``tool`` that asks (name and version; a
-    language built on Keyprint states its own) and ``KEYPRINT_CACHE_VERSION``. The ``name`` is for
-    people and does not count::
+    language built on Keyprint states its own), ``KEYPRINT_CACHE_VERSION`` and the ``name``: what is made
+    of the same input by something else is something else::
 
         key = kp.Key("lower", {"source": source, "flags": flags}, tool=("mylang", "1.2"))
     """

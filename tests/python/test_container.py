@@ -17,7 +17,7 @@ import reference_container as reference
 GOLDEN = Path(__file__).parent.parent / "vectors" / "container-v1.kpe"
 
 #: Changes only with the version of the format.
-GOLDEN_SHA256 = "23aa16eefd0f24a9eb2877e07e2c2a2deafe9cf1db98543b6f431162d24b53a5"
+GOLDEN_SHA256 = "a790a7ca841d67ed8e1047f4480c0047f374511067dd59468060ed42a1c6a53a"
 
 
 def place(store: Path, key: bytes) -> Path:
@@ -55,10 +55,11 @@ def golden() -> bytes:
         "format": kp.fingerprint(1),
         "salt": kp.fingerprint(""),
         "tool": kp.fingerprint(("lang", "1.2")),
+        "name": kp.fingerprint("lower"),
         "source": kp.fingerprint("def f(): ..."),
         "env TOKEN": kp.fingerprint("hunter2"),
     }
-    shown = {"format": "1", "salt": "", "tool": "lang 1.2", "source": "'def f(): …'"}
+    shown = {"format": "1", "salt": "", "tool": "lang 1.2", "name": "lower", "source": "'def f(): …'"}
     described = [
         {"name": name, "digest": digest.hex()}
         | ({"summary": shown[name]} if name in shown else {"secret": True})

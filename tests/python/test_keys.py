@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ def key(**changes: Any) -> kp.Key:
         {"secrets": {}},
         {"tool": ("lang", "2")},
         {"tool": ("gnal", "1")},
+        {"name": "another name"},
     ],
 )
 def test_what_counts(change: dict[str, Any]) -> None:
@@ -43,7 +46,6 @@ def test_what_counts(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"name": "another name"},
         {"components": {"b": [2], "a": 1}},
         {"components": {"a": kp.fingerprint(1), "b": [2]}},
         {"components": {"a": 1, "b": [2], "c": "x"}, "secrets": {}},
@@ -82,7 +84,7 @@ def test_keyprint_itself_asks_unless_told_otherwise() -> None:
 
 def test_every_key_names_its_format() -> None:
     names = [component["name"] for component in json.loads(kp.Key("k", {}).manifest())["components"]]
-    assert names == ["format", "salt", "tool"]
+    assert names == ["format", "salt", "tool", "name"]
     for taken in names:
         with pytest.raises(ValueError, match=f"a second `{taken}`"):
             kp.Key("k", {taken: 1})
@@ -100,6 +102,18 @@ def test_bad_components() -> None:
     for tool in (("only a name",), "text", ("name", 1)):
         with pytest.raises(TypeError, match="`tool` is a pair of name and version"):
             kp.Key("k", {}, tool=tool)  # type: ignore[arg-type]
+
+
+def test_keys_are_collected() -> None:
+    class Node:
+        key: kp.Key
+
+    node = Node()
+    node.key = kp.Key("k", {"v": 1}, shown={"v": node})
+    alive = weakref.ref(node)
+    del node
+    gc.collect()
+    assert alive() is None
 
 
 def test_fingerprints_that_are_not_durable_make_keys_that_are_not() -> None:
@@ -151,7 +165,7 @@ def test_values_that_are_hard_to_describe() -> None:
     shown = {"a": Hostile(), "b": cyclic, "c": "\ud800 \x1b[31m \u202e", "d": 10**5000, "e": {"\ud800": 1}}
     manifest = kp.Key("k", dict.fromkeys(shown, 1), shown=shown).manifest()
     assert "\x1b" not in manifest and "\u202e" not in manifest
-    assert len(json.loads(manifest)["components"]) == 8
+    assert len(json.loads(manifest)["components"]) == 9
 
 
 @dataclasses.dataclass

@@ -35,15 +35,28 @@ def test_two_artifacts_loaded_one_after_the_other_never_mix(tmp_path: Path) -> N
     store = kp.Store(tmp_path / "store", memory=0)
     for answer in (1, 2, 3):
         store.put(key(answer), {"answer.so": compiled(tmp_path, answer)})
-    seen = set()
+    seen: dict[Path, int] = {}
     for _ in range(3):
         for answer in (1, 2, 3):
             entry = store.get(key(answer))
             assert entry is not None
             path = entry.load("answer.so")
-            assert path not in seen
-            seen.add(path)
+            assert seen.setdefault(path, answer) == answer
             assert ctypes.CDLL(str(path)).answer() == answer
+    # One path for each artifact, and the same bytes under two keys are two artifacts.
+    assert sorted(seen.values()) == [1, 2, 3]
+    other = store.put(key("one"), {"answer.so": compiled(tmp_path, 1)})
+    assert other.load("answer.so") not in seen
+
+
+def test_loading_often_costs_no_descriptors(tmp_path: Path) -> None:
+    store = kp.Store(tmp_path / "store", memory=0)
+    store.put(key(1), b"bytes")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(100):
+        entry = store.get(key(1))
+        assert entry is not None and entry.load().read_bytes() == b"bytes"
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 @needs_cc

@@ -328,6 +328,41 @@ def test_a_forked_child_uses_the_store_it_inherited(store: kp.Store) -> None:
     assert store.stats()["builds"] == 2
 
 
+def test_a_child_that_is_forked_during_the_first_miss_of_a_thread() -> None:
+    """What is imported at the first miss must not be half imported in the child."""
+    program = """
+import os, sys, tempfile, threading, time
+import keyprint as kp
+
+started = threading.Event()
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "keyprint.summary" and threading.current_thread() is not threading.main_thread():
+            started.set()
+            time.sleep(0.3)
+
+sys.meta_path.insert(0, Slow())
+store = kp.Store(tempfile.mkdtemp())
+thread = threading.Thread(target=store.get_or_build, args=(kp.Key("a", {"x": 1}), lambda: b"a"))
+thread.start()
+started.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if store.get_or_build(kp.Key("b", {"x": 1}), lambda: b"b").data == b"b" else 1)
+thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "0\n"
+
+
 def test_waiting_can_be_interrupted(store: kp.Store) -> None:
     program = f"""
 import sys, time
@@ -397,7 +432,14 @@ def test_manifests_are_readable(store: kp.Store) -> None:
     manifest = json.loads(entry.manifest())
     assert manifest == json.loads(made.manifest())
     summaries = {component["name"]: component.get("summary") for component in manifest["components"]}
-    assert summaries == {"format": "1", "salt": "", "tool": "lang 1", "flags": "['-O3']", "token": None}
+    assert summaries == {
+        "format": "1",
+        "salt": "",
+        "tool": "lang 1",
+        "name": "lower",
+        "flags": "['-O3']",
+        "token": None,
+    }
     assert b"hunter2" not in entry_file(store, made).read_bytes()
 
 

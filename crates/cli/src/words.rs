@@ -48,6 +48,11 @@ pub(crate) fn to_millis(when: SystemTime) -> u64 {
     when.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Text from a file, which may have been forged: one line that does not steer the terminal.
+pub(crate) fn clean(text: &str) -> String {
+    keyprint_key::summary::shorten(text, 4 * keyprint_key::summary::MOST_CHARACTERS)
+}
+
 /// `1 entry`, `5 entries`.
 pub(crate) fn entries(count: u64) -> String {
     if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }

@@ -8,7 +8,7 @@ use crate::key::{KEY_FORMAT_VERSION, Key};
 use crate::manifest::Manifest;
 
 /// The components that every key has.
-const ALWAYS: [&str; 3] = ["format", "salt", "tool"];
+const ALWAYS: [&str; 4] = ["format", "salt", "tool", "name"];
 
 /// Names of components are no longer than this, in bytes.
 const MOST_IN_NAME: usize = 1024;
@@ -53,28 +53,31 @@ pub struct KeyBuilder {
 }
 
 impl KeyBuilder {
-    /// Starts a key for something that people know as `name`, which does not count itself.
+    /// Starts a key for something that goes by a name: a step, a kernel. The name counts, so that two
+    /// things that are made of the same input do not share an entry.
     ///
     /// `salt` is what the environment adds to every key (`KEYPRINT_CACHE_VERSION`); none and an
     /// empty one are the same.
     #[must_use]
     pub fn new(name: impl AsRef<str>, tool: Tool, salt: Option<&str>) -> Self {
         let salt = salt.unwrap_or_default();
+        let name = name.as_ref();
         let components = vec![
             Component::new("format", fingerprint(&KEY_FORMAT_VERSION))
                 .summary(KEY_FORMAT_VERSION.to_string()),
             Component::new("salt", fingerprint(salt)).summary(salt),
             Component::new("tool", fingerprint(&(&*tool.name, &*tool.version)))
                 .summary(format!("{} {}", tool.name, tool.version)),
+            Component::new("name", fingerprint(name)).summary(name),
         ];
-        Self { name: crate::summary::shorten(name.as_ref(), crate::summary::MOST_CHARACTERS), components }
+        Self { name: crate::summary::shorten(name, crate::summary::MOST_CHARACTERS), components }
     }
 
     /// Adds a component.
     ///
     /// # Errors
     ///
-    /// If the name is empty, too long, or taken; `format`, `salt` and `tool` are.
+    /// If the name is empty, too long, or taken; `format`, `salt`, `tool` and `name` are.
     pub fn add(&mut self, component: Component) -> Result<(), KeyError> {
         let name = component.name();
         if name.is_empty() || name.len() > MOST_IN_NAME {
@@ -127,6 +130,10 @@ mod tests {
         assert_ne!(plain, key(Tool::new("t", "1"), None, &[("c", "x"), ("b", "y")]), "name");
         assert_ne!(plain, key(Tool::new("t", "1"), None, &[("a", "y"), ("b", "x")]), "pairing");
         assert_ne!(plain, key(Tool::new("t", "1"), None, &[("a", "x")]), "number");
+        let mut named = KeyBuilder::new("another name", Tool::new("t", "1"), None);
+        named.add(Component::new("a", fingerprint("x"))).unwrap();
+        named.add(Component::new("b", fingerprint("y"))).unwrap();
+        assert_ne!(plain, named.key(), "the name of the key");
     }
 
     #[test]
@@ -134,10 +141,10 @@ mod tests {
         let plain = key(Tool::new("t", "1"), None, &[("a", "x"), ("b", "y")]);
         assert_eq!(plain, key(Tool::new("t", "1"), None, &[("b", "y"), ("a", "x")]), "order");
         assert_eq!(plain, key(Tool::new("t", "1"), Some(""), &[("a", "x"), ("b", "y")]), "an empty salt");
-        let mut shown = KeyBuilder::new("another name", Tool::new("t", "1"), None);
+        let mut shown = KeyBuilder::new("k", Tool::new("t", "1"), None);
         shown.add(Component::new("a", fingerprint("x")).summary("shown")).unwrap();
         shown.add(Component::secret("b", fingerprint("y"))).unwrap();
-        assert_eq!(plain, shown.key(), "name and summaries");
+        assert_eq!(plain, shown.key(), "summaries");
     }
 
     #[test]

@@ -33,7 +33,7 @@
 //!
 //! - A key depends on names and digests only: never on summaries, and never on the order of
 //!   components.
-//! - Every key holds the format of keys, the tool that asks and the salt.
+//! - Every key holds the format of keys, the tool that asks, the salt and a name.
 //! - A manifest is bounded, whatever the values are; a secret leaves nothing but its digest in it.
 
 #![forbid(unsafe_code)]

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::imports::Imported;
 use crate::store::store_error;
 
 /// The part of an artifact that is nothing but bytes.
@@ -30,14 +31,14 @@ impl PyEntry {
     }
 
     fn dict<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyDict>> {
-        let make = || -> PyResult<Py<PyDict>> {
+        if self.parts.get(py).is_none() {
             let parts = PyDict::new(py);
             for (name, bytes) in self.entry.parts() {
                 parts.set_item(name, PyBytes::new(py, bytes))?;
             }
-            Ok(parts.unbind())
-        };
-        Ok(self.parts.get_or_try_init(py, make)?.bind(py))
+            let _ = self.parts.set(py, parts.unbind());
+        }
+        Ok(self.parts.get(py).expect("just set").bind(py))
     }
 }
 
@@ -59,12 +60,11 @@ impl PyEntry {
     /// What the builder noted.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static LOADS: Imported = Imported::new("plain", "loads");
         if self.entry.metadata().is_empty() {
             return Ok(py.None().into_bound(py));
         }
-        let loads = LOADS.import(py, "keyprint.plain", "loads")?;
-        loads.call1((PyBytes::new(py, self.entry.metadata()),))
+        LOADS.get(py)?.call1((PyBytes::new(py, self.entry.metadata()),))
     }
 
     /// What it is stored under, as 64 hexadecimal digits.

@@ -2,8 +2,9 @@
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+
+use crate::imports::Imported;
 
 /// Why a walk stopped. One pointer wide: results that are hardly ever failures stay in registers.
 pub(crate) struct Failure(Box<Cause>);
@@ -66,14 +67,13 @@ impl Failure {
 }
 
 fn exception(py: Python<'_>, refusal: Refusal, path: &str) -> PyResult<PyErr> {
-    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let make = MAKE.import(py, "keyprint.errors", "make_fingerprint_error")?;
+    static MAKE: Imported = Imported::new("errors", "make_fingerprint_error");
     let details = PyDict::new(py);
     details.set_item("code", refusal.code)?;
     details.set_item("message", refusal.message)?;
     details.set_item("path", path)?;
     details.set_item("hint", refusal.hint)?;
-    let error = PyErr::from_value(make.call((), Some(&details))?);
+    let error = PyErr::from_value(MAKE.get(py)?.call((), Some(&details))?);
     error.set_cause(py, refusal.cause);
     Ok(error)
 }

@@ -1,14 +1,17 @@
 //! `keyprint.Key`: named components under one root, and the manifest that is made of them when needed.
 
+use std::sync::{Mutex, PoisonError};
+
 use keyprint_fingerprint::Fingerprint;
 use keyprint_key::{Component, Key, KeyBuilder, Manifest, Part, Tool};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::fingerprint::PyFingerprint;
 use crate::fingerprinter::fingerprint;
+use crate::imports::Imported;
 use crate::walk::short_repr;
 
 /// What an artifact depends on, by name.
@@ -20,14 +23,16 @@ pub(crate) struct PyKey {
     tool: Tool,
     salt: String,
     components: Vec<Named>,
+    /// What is shown for the components, in their order; nothing after garbage collection.
+    shown: Mutex<Vec<Py<PyAny>>>,
 }
 
-/// A component with the value that is shown for it, which is only looked at again when a manifest is made.
+/// A component. Its value is only looked at again when a manifest is made.
+#[derive(Clone)]
 struct Named {
     name: String,
     digest: Fingerprint,
     secret: bool,
-    value: Py<PyAny>,
 }
 
 #[pymethods]
@@ -46,6 +51,7 @@ impl PyKey {
         let tool = Tool::new(tool.0, tool.1);
         let mut builder = KeyBuilder::new(&name, tool.clone(), Some(&salt));
         let mut named = Vec::new();
+        let mut texts = Vec::new();
         let mut durable = true;
         for (secret, values) in [(false, components), (true, secrets)] {
             for (component, value) in values.iter() {
@@ -57,11 +63,12 @@ impl PyKey {
                 builder
                     .add(Component::new(&*component, digest))
                     .map_err(|error| PyValueError::new_err(error.to_string()))?;
-                let shown = shown.get_item(&component)?.unwrap_or(value);
-                named.push(Named { name: component, digest, secret, value: shown.unbind() });
+                texts.push(shown.get_item(&component)?.unwrap_or(value).unbind());
+                named.push(Named { name: component, digest, secret });
             }
         }
-        Ok(Self { key: builder.key(), name, durable, tool, salt, components: named })
+        let shown = Mutex::new(texts);
+        Ok(Self { key: builder.key(), name, durable, tool, salt, components: named, shown })
     }
 
     /// All 64 hexadecimal digits.
@@ -109,6 +116,17 @@ impl PyKey {
         comparison.changes.iter().map(ToString::to_string).collect()
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Whoever has the lock is about to use the values: they are alive then.
+        self.shown.try_lock().map_or(Ok(()), |shown| shown.iter().try_for_each(|value| visit.call(value)))
+    }
+
+    fn __clear__(&self) {
+        if let Ok(mut shown) = self.shown.try_lock() {
+            shown.clear();
+        }
+    }
+
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.key.as_bytes())
     }
@@ -134,12 +152,15 @@ impl PyKey {
     /// The manifest, with texts for people. What cannot be described is left undescribed.
     pub(crate) fn to_manifest(&self, py: Python<'_>) -> Manifest {
         let mut builder = KeyBuilder::new(&self.name, self.tool.clone(), Some(&self.salt));
-        for Named { name, digest, secret, value } in &self.components {
-            let component = if *secret {
-                Component::secret(&**name, *digest)
-            } else {
-                let (text, parts) = describe(value.bind(py));
-                Component::new(&**name, *digest).summary(text).parts(parts)
+        let shown = self.values(py);
+        for (at, Named { name, digest, secret }) in self.components.iter().enumerate() {
+            let component = match shown.get(at) {
+                _ if *secret => Component::secret(&**name, *digest),
+                None => Component::new(&**name, *digest),
+                Some(value) => {
+                    let (text, parts) = describe(value.bind(py));
+                    Component::new(&**name, *digest).summary(text).parts(parts)
+                }
             };
             builder.add(component).expect("checked when the key was made");
         }
@@ -148,19 +169,20 @@ impl PyKey {
 
     /// The key that a lone fingerprint stands for: one component, asked for by Keyprint itself.
     pub(crate) fn of_fingerprint(py: Python<'_>, value: Bound<'_, PyFingerprint>) -> PyResult<Self> {
-        static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let make = MAKE.import(py, "keyprint.keys", "key_of_fingerprint")?;
-        Ok(make.call1((value,))?.cast_into::<Self>()?.get().clone_ref(py))
+        static MAKE: Imported = Imported::new("keys", "key_of_fingerprint");
+        Ok(MAKE.get(py)?.call1((value,))?.cast_into::<Self>()?.get().clone_ref(py))
+    }
+
+    /// What is shown for the components.
+    fn values(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.iter().map(|value| value.clone_ref(py)).collect()
     }
 
     fn clone_ref(&self, py: Python<'_>) -> Self {
-        let components = self.components.iter().map(|component| Named {
-            name: component.name.clone(),
-            value: component.value.clone_ref(py),
-            ..*component
-        });
         Self {
-            components: components.collect(),
+            components: self.components.clone(),
+            shown: Mutex::new(self.values(py)),
             name: self.name.clone(),
             tool: self.tool.clone(),
             salt: self.salt.clone(),
@@ -180,9 +202,9 @@ fn digest_of(value: &Bound<'_, PyAny>) -> PyResult<(Fingerprint, bool)> {
 
 /// A text for a value, and texts for what is in it, from the Python half.
 fn describe(value: &Bound<'_, PyAny>) -> (String, Vec<Part>) {
-    static DESCRIBE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static DESCRIBE: Imported = Imported::new("summary", "describe");
     let describe = || -> PyResult<(String, Vec<Part>)> {
-        let described = DESCRIBE.import(value.py(), "keyprint.summary", "describe")?.call1((value,))?;
+        let described = DESCRIBE.get(value.py())?.call1((value,))?;
         let (text, parts) = described.extract::<(Bound<'_, PyString>, Vec<Bound<'_, PyTuple>>)>()?;
         let part = |part: Bound<'_, PyTuple>| -> PyResult<Part> {
             let (path, digest, text): (Bound<'_, PyString>, Bound<'_, PyFingerprint>, Bound<'_, PyString>) =

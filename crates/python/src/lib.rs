@@ -12,6 +12,7 @@ mod failure;
 mod fingerprint;
 mod fingerprinter;
 mod fold;
+mod imports;
 mod key;
 mod store;
 mod trace;

@@ -65,6 +65,14 @@ impl Artifact {
         if self.parts.iter().any(|(known, _)| known == name) {
             return Err(PartError::Duplicate(name.to_owned()));
         }
+        let within =
+            |outer: &str, inner: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+        if self.parts.iter().any(|(known, _)| within(known, name) || within(name, known)) {
+            return Err(PartError::Name {
+                name: name.to_owned(),
+                why: "another part would be a file and a directory",
+            });
+        }
         self.parts.push((name.to_owned(), bytes));
         Ok(())
     }
@@ -313,5 +321,8 @@ mod tests {
         let mut artifact = Artifact::new();
         artifact.add("a", vec![1]).unwrap();
         assert_eq!(artifact.add("a", vec![2]), Err(PartError::Duplicate("a".into())));
+        assert!(matches!(artifact.add("a/b", vec![2]), Err(PartError::Name { .. })));
+        artifact.add("ab/c", vec![]).unwrap();
+        assert!(matches!(artifact.add("ab", vec![2]), Err(PartError::Name { .. })));
     }
 }

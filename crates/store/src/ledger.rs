@@ -181,9 +181,16 @@ impl Ledger {
             return Ok(());
         }
         let Some(file) = self.locked()? else { return Ok(()) };
-        self.io.write(&file, &self.path, &write_record(&pending.counters))?;
-        pending.counters = Counters::default();
-        let len = self.io.stat_file(&file, &self.path)?.len;
+        let written = self.append(&file, &mut pending.counters);
+        // A child that was forked meanwhile has the file open too: closing it would not be enough.
+        let _ = file.unlock();
+        written
+    }
+
+    fn append(&self, file: &File, counters: &mut Counters) -> io::Result<()> {
+        self.io.write(file, &self.path, &write_record(counters))?;
+        *counters = Counters::default();
+        let len = self.io.stat_file(file, &self.path)?.len;
         if len > (MOST_RECORDS * RECORD) as u64 {
             self.compact()?;
         }

@@ -9,7 +9,9 @@
 //! The seal is a BLAKE3 hash of everything before it under the store's own secret: it tells an export
 //! of this store from somebody else's, whose native code must not be loaded unasked.
 
-use std::io::{self, Read, Write};
+use std::collections::HashSet;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use keyprint_key::Key;
@@ -120,14 +122,27 @@ impl Store {
     /// If the export is damaged or not trusted, or cannot be read.
     pub fn import(&self, path: &Path, trust: bool) -> Result<Transferred, TransferError> {
         let disk = self.disk().ok_or(TransferError::NoDirectory)?;
-        // The first pass takes nothing in.
-        let own = read_export(path, &self.secret()?, |_, _| Ok(()))?;
+        // A pipe could say something else each time, and would keep us waiting here.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(TransferError::Foreign);
+        }
+        // The first pass takes nothing in, and remembers what it saw.
+        let mut seen = HashSet::new();
+        let own = read_export(&file, &self.secret()?, |_, container| {
+            seen.insert(blake3::hash(&container));
+            Ok(())
+        })?;
         if !own && !trust {
             return Err(TransferError::Untrusted);
         }
         let mut done = Transferred::default();
         let mut failed = None;
-        read_export(path, &[0; 32], |key, container| {
+        read_export(&file, &[0; 32], |key, container| {
+            if !seen.contains(&blake3::hash(&container)) {
+                return Err(Damage::Foreign);
+            }
             if disk.contains(&key) {
                 done.left_out += 1;
                 return Ok(());
@@ -201,11 +216,12 @@ fn check(container: &[u8], key: Option<&Key>) -> Result<Key, Damage> {
 
 /// Goes through an export, verifying everything. Says whether it was sealed with a secret.
 fn read_export(
-    path: &Path,
+    mut file: &std::fs::File,
     secret: &[u8; 32],
     mut each: impl FnMut(Key, Vec<u8>) -> Result<(), Damage>,
 ) -> Result<bool, TransferError> {
-    let mut from = io::BufReader::with_capacity(1 << 20, std::fs::File::open(path)?);
+    file.seek(io::SeekFrom::Start(0))?;
+    let mut from = io::BufReader::with_capacity(1 << 20, file);
     let mut hasher = blake3::Hasher::new_keyed(secret);
     let mut take = |len: u64| -> Result<Vec<u8>, TransferError> {
         let mut bytes = Vec::new();

@@ -10,7 +10,7 @@ use support::{Clock, Said, build, check, config, entry_file, files, hit, key, ri
 const SIZE: usize = 10_000;
 
 fn limited(path: &std::path::Path, entries: u64, clock: &Clock) -> Store {
-    Store::open(Config { size: entries * 11_000, clock: clock.function(), ..config(path) })
+    Store::open(Config { size: entries * 11_200, clock: clock.function(), ..config(path) })
 }
 
 fn there(path: &std::path::Path, numbers: std::ops::Range<u64>) -> Vec<u64> {
@@ -50,6 +50,32 @@ fn a_limit_holds_over_many_processes() {
         assert!(there(path, 0..60).len() <= 10, "after {number}");
     }
     assert!(there(path, 50..60).len() >= 8);
+}
+
+#[test]
+fn a_limit_holds_when_processes_end_without_a_word() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(1_000_000);
+    for number in 0..60 {
+        let store = limited(path, 10, &clock);
+        store.put(&support::manifest(number), support::artifact(number, SIZE), std::time::Duration::ZERO);
+        // Neither a destructor nor anything at exit runs.
+        std::mem::forget(store);
+        clock.advance(10);
+        assert!(there(path, 0..60).len() <= 10, "after {number}");
+    }
+}
+
+#[test]
+fn locks_take_up_no_space() {
+    let directory = tempfile::tempdir().unwrap();
+    for number in 0..5 {
+        build(&Store::open(config(directory.path())), number, SIZE);
+    }
+    let locks = files(&directory.path().join("v1/locks"));
+    assert_eq!(locks.iter().map(|lock| lock.metadata().unwrap().len()).sum::<u64>(), 0);
+    assert_eq!(locks.len(), 5);
 }
 
 #[test]
@@ -115,7 +141,7 @@ fn readers_are_not_disturbed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     if let Some((role, path)) = support::role() {
-        let store = Store::open(Config { size: 10 * 11_000, ..config(&path) });
+        let store = Store::open(Config { size: 10 * 11_200, ..config(&path) });
         let seed: u64 = role.parse().unwrap();
         for step in 0..300u64 {
             let number = (step * 7 + seed * 13) % 30;
@@ -131,7 +157,7 @@ fn readers_are_not_disturbed() {
         let done = child.wait_with_output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
-    let store = Store::open(Config { size: 10 * 11_000, ..config(path) });
+    let store = Store::open(Config { size: 10 * 11_200, ..config(path) });
     store.gc(None).unwrap().unwrap();
     let scan = store.scan().unwrap();
     assert!(scan.entries.len() <= 10);

@@ -114,6 +114,18 @@ fn an_export_carries_everything() {
 }
 
 #[test]
+fn only_files_are_imported() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let to = store(&directory.path().join("to"));
+    for odd in [&pipe, &directory.path().to_owned()] {
+        assert!(matches!(to.import(odd, true), Err(TransferError::Foreign)), "{}", odd.display());
+    }
+    assert!(matches!(to.import(&directory.path().join("nothing"), true), Err(TransferError::Io(_))));
+}
+
+#[test]
 fn damaged_entries_are_not_exported() {
     let directory = tempfile::tempdir().unwrap();
     let from = store(&directory.path().join("from"));

@@ -10,7 +10,7 @@ use crate::Done;
 use crate::args::{Ls, Sort};
 use crate::find;
 use crate::output::{Look, Output};
-use crate::words::{ago, duration, entries, from_millis, size, to_millis};
+use crate::words::{ago, clean, duration, entries, from_millis, size, to_millis};
 
 pub(crate) fn run(store: &Store, what: &Ls, output: &mut Output<'_>, now: SystemTime) -> Done {
     let (mut found, damaged) = find::entries(store, what.pattern.as_deref())?;
@@ -47,7 +47,7 @@ pub(crate) fn run(store: &Store, what: &Ls, output: &mut Output<'_>, now: System
         .map(|one| {
             vec![
                 one.listed.key.short(),
-                one.notes.manifest.name().to_owned(),
+                clean(one.notes.manifest.name()),
                 size(one.listed.bytes),
                 duration(one.notes.info.build_ns),
                 ago(from_millis(one.notes.info.created_ms), now),

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::Done;
 use crate::find;
 use crate::output::{Look, Output};
-use crate::words::{ago, duration, from_millis, size, to_millis};
+use crate::words::{ago, clean, duration, from_millis, size, to_millis};
 
 pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: SystemTime) -> Done {
     let find::Found { listed, notes } = find::entry(store, key)?;
@@ -27,14 +27,14 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     }
     let facts = [
         ("Key", listed.key.hex()),
-        ("Name", notes.manifest.name().to_owned()),
+        ("Name", clean(notes.manifest.name())),
         ("Size", size(listed.bytes)),
         (
             "Built",
             format!("{}, in {}", ago(from_millis(notes.info.created_ms), now), duration(notes.info.build_ns)),
         ),
         ("Used", ago(listed.used, now)),
-        ("By", notes.info.writer.clone()),
+        ("By", clean(&notes.info.writer)),
     ];
     for (label, value) in facts {
         let label = output.look(Look::Heading, &format!("{label:<8}"));
@@ -48,9 +48,10 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     for component in components {
         let digest = output.look(Look::Key, &component.digest().short());
         let shown = component.text().unwrap_or(if component.is_secret() { "(not shown)" } else { "" });
-        output.line(format!("  {:<width$}  {digest}  {shown}", component.name()));
+        output.line(format!("  {:<width$}  {digest}  {}", clean(component.name()), clean(shown)));
         for part in component.known_parts() {
-            let text = format!("  {:<width$}  {}  {}: {}", "", part.digest.short(), part.path, part.summary);
+            let (path, summary) = (clean(&part.path), clean(&part.summary));
+            let text = format!("  {:<width$}  {}  {path}: {summary}", "", part.digest.short());
             let text = output.look(Look::Faint, &text);
             output.line(text);
         }
@@ -60,7 +61,7 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     output.line(heading);
     let width = notes.parts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, bytes) in &notes.parts {
-        output.line(format!("  {name:<width$}  {}", size(*bytes)));
+        output.line(format!("  {:<width$}  {}", clean(name), size(*bytes)));
     }
     if notes.metadata > 0 {
         output.line(format!("  and {} of notes", size(notes.metadata)));

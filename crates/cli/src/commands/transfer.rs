@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::BufWriter;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use keyprint_key::Key;
@@ -20,11 +21,17 @@ pub(crate) fn export(store: &Store, file: &Path, pattern: Option<&str>, output: 
         None => None,
         Some(_) => Some(find::entries(store, pattern)?.0.iter().map(|one| one.listed.key).collect()),
     };
-    // Written aside, so that a failure leaves an earlier export as it was.
+    // Written aside, so that a failure leaves an earlier export as it was; for nobody else to read,
+    // as the entries are.
     let mut aside = file.as_os_str().to_owned();
-    aside.push(".part");
+    aside.push(format!(".{}.part", std::process::id()));
     let aside = Path::new(&aside);
-    let to = fs::File::create(aside).map_err(Failure::io(format!("cannot write `{}`", aside.display())))?;
+    let to = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(aside)
+        .map_err(Failure::io(format!("cannot write `{}`", file.display())))?;
     let which = |key: &Key| keys.as_ref().is_none_or(|keys| keys.contains(key));
     let done = store.export(BufWriter::new(to), &which).inspect_err(|_| {
         let _ = fs::remove_file(aside);

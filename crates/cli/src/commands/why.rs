@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::Why;
 use crate::find;
 use crate::output::{Look, Output};
-use crate::words::{ago, from_millis};
+use crate::words::{ago, clean, from_millis};
 use crate::{Done, Failure};
 
 pub(crate) fn run(store: &Store, what: &Why, output: &mut Output<'_>, now: SystemTime) -> Done {
@@ -34,7 +34,7 @@ pub(crate) fn run(store: &Store, what: &Why, output: &mut Output<'_>, now: Syste
             output.line("");
         }
         let key = output.look(Look::Key, &why.key.short());
-        let name = output.look(Look::Heading, why.manifest.name());
+        let name = output.look(Look::Heading, &clean(why.manifest.name()));
         output.line(format!("{name}  {key}  {}", ago(from_millis(why.at_ms), now)));
         match &why.nearest {
             None => output.line("  the first of its name"),
@@ -60,7 +60,7 @@ fn between(store: &Store, before: &str, after: &str, output: &mut Output<'_>) ->
     } else if before.listed.key == after.listed.key {
         return Err(Failure::Said("both are the same key: nothing changed".to_owned()));
     } else {
-        let names = (before.notes.manifest.name(), after.notes.manifest.name());
+        let names = (clean(before.notes.manifest.name()), clean(after.notes.manifest.name()));
         output.line(format!(
             "from {} {} to {} {}:",
             names.0,
@@ -75,7 +75,7 @@ fn between(store: &Store, before: &str, after: &str, output: &mut Output<'_>) ->
 
 fn changes(comparison: &Comparison, output: &mut Output<'_>) {
     for change in &comparison.changes {
-        output.line(format!("  {change}"));
+        output.line(format!("  {}", clean(&change.to_string())));
     }
 }
 

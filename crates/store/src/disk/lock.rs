@@ -21,6 +21,8 @@ pub(crate) struct KeyLock {
     file: File,
     /// Who locked it. A forked child has the file too, and must not release it.
     process: u32,
+    /// There is one for each key that was ever built, so it should take up no space.
+    of_key: bool,
 }
 
 /// What trying to lock came to.
@@ -43,19 +45,19 @@ impl Disk {
     /// Tries to get the lock of a key, without waiting.
     pub(crate) fn try_lock(&self, key: &Key) -> io::Result<Attempt> {
         let path = self.sharded("locks", key, "lock");
-        self.try_lock_path(&path)
+        self.try_lock_path(&path, true)
     }
 
     /// Tries to get the lock of whoever makes room.
     pub(crate) fn try_lock_gc(&self) -> io::Result<Attempt> {
-        self.try_lock_path(&self.gc_path())
+        self.try_lock_path(&self.gc_path(), false)
     }
 
     pub(crate) fn gc_path(&self) -> PathBuf {
         self.bucket.join("gc.lock")
     }
 
-    fn try_lock_path(&self, path: &Path) -> io::Result<Attempt> {
+    fn try_lock_path(&self, path: &Path, of_key: bool) -> io::Result<Attempt> {
         // Somebody may delete the whole store between opening and locking: then the lock that was
         // got is not the lock that others see.
         for _ in 0..8 {
@@ -70,7 +72,7 @@ impl Disk {
                 return Ok(Attempt::Busy(Holder::read(&file)));
             }
             let ours = self.io.stat_file(&file, path)?.identity;
-            let lock = KeyLock { file, process: std::process::id() };
+            let lock = KeyLock { file, process: std::process::id(), of_key };
             if self.io.stat(path).is_ok_and(|seen| seen.identity == ours) {
                 lock.sign(&self.io, path);
                 return Ok(Attempt::Held(lock));
@@ -98,6 +100,9 @@ impl KeyLock {
 impl Drop for KeyLock {
     fn drop(&mut self) {
         if self.process == std::process::id() {
+            if self.of_key {
+                let _ = self.file.set_len(0);
+            }
             let _ = self.file.unlock();
         }
     }

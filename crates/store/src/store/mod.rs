@@ -193,7 +193,7 @@ impl Store {
         })?;
         self.check_trust(entry)?;
         let private = self.disk.as_ref().map(|disk| disk.bucket().join("loads"));
-        Ok(load::path_of(bytes, private.as_deref(), &self.io())?)
+        Ok(load::path_of(entry.key().as_bytes(), part, bytes, private.as_deref(), &self.io())?)
     }
 
     /// Writes the parts of an entry as files below a directory, for whoever needs real paths.

@@ -57,12 +57,13 @@ impl Store {
         let Published { bytes, replaced } = published;
         self.count(|counters| counters.written_bytes += signed(bytes));
         self.count_size(i64::from(replaced.is_none()), signed(bytes) - signed(replaced.unwrap_or(0)));
+        // At once: a process may end without a word, and others must know how full the store is.
+        self.flush();
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         room.since += bytes;
         let first = room.known.is_none();
         let anew = first && !disk.counted_within(COUNT_ANEW);
         if !anew && (first || room.since > self.limit / 64) {
-            self.flush();
             let counters = self.counters();
             *room = Room { known: Some(u64::try_from(counters.bytes).unwrap_or(0)), since: 0 };
         }
