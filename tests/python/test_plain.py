@@ -49,7 +49,10 @@ scalars = (
     | st.binary()
     | st.sampled_from([*Color, *Level, Mode.READ | Mode.WRITE, Mode(0), Outer.Inner.ONE])
 )
-hashables = st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3))
+# Deferred, because Hypothesis writes strategies out in full otherwise.
+hashables: Any = st.deferred(
+    lambda: st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3))
+)
 values = st.recursive(
     scalars,
     lambda inner: (
