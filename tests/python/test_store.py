@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import pty
 import signal
 import subprocess
 import sys
@@ -385,6 +386,42 @@ kp.Store({str(store.path)!r}).get_or_build(key(), build)
         holder.wait()
     # The dead holder's lock is free at once.
     assert store.get_or_build(key(), lambda: b"x").how == "built"
+
+
+def test_waiting_shows_on_a_terminal(store: kp.Store, tmp_path: Path) -> None:
+    program = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import keyprint as kp
+from pathlib import Path
+from test_store import key
+go = Path(sys.argv[3])
+def build():
+    print("building", flush=True)
+    while not go.exists():
+        time.sleep(0.01)
+    return b"x"
+print(kp.Store(sys.argv[2]).get_or_build(key(), build).how, flush=True)
+"""
+    go = tmp_path / "go"
+    command = [sys.executable, "-c", program, str(Path(__file__).parent), str(store.path), str(go)]
+    builder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert builder.stdout is not None and builder.stdout.readline() == "building\n"
+    outer, inner = pty.openpty()
+    waiter = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inner, text=True)
+    try:
+        shown = os.read(outer, 1000).decode()
+        assert f"waiting for process {builder.pid} to build `kernel`" in shown
+        go.touch()
+        assert waiter.communicate()[0] == "waited\n"
+        assert builder.communicate()[0] == "built\n"
+        assert os.read(outer, 10_000).endswith(b"\r\x1b[K"), "the line is cleared"
+    finally:
+        for process in (builder, waiter):
+            process.kill()
+            process.wait()
+        os.close(inner)
+        os.close(outer)
 
 
 def test_interrupting_a_build_leaves_nothing_behind(store: kp.Store) -> None:

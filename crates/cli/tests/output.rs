@@ -224,8 +224,17 @@ fn doctor() {
     let world = World::empty();
     let (code, out, err) = world.output(&["doctor"]);
     assert_eq!((code, &*err), (0, ""), "{out}");
-    for check in ["directory", "trust", "file system", "space", "locks", "contents", "open files", "compiler"]
-    {
+    for check in [
+        "directory",
+        "trust",
+        "file system",
+        "space",
+        "locks",
+        "contents",
+        "loading",
+        "open files",
+        "compiler",
+    ] {
         assert!(out.contains(check), "{out}");
     }
     use std::os::unix::fs::PermissionsExt;

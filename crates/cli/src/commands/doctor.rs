@@ -54,6 +54,7 @@ pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
             findings.push(contents(store));
         }
     }
+    findings.push(loading());
     findings.push(descriptors());
     findings.push(compiler());
     findings.push(variables());
@@ -188,6 +189,18 @@ fn contents(store: &Store) -> Finding {
         );
     }
     good("contents", found)
+}
+
+fn loading() -> Finding {
+    let works = rustix::fs::memfd_create("keyprint-doctor", rustix::fs::MemfdFlags::CLOEXEC).is_ok();
+    if works && Path::new("/proc/self/fd").is_dir() {
+        return good("loading", "from anonymous files");
+    }
+    poor(
+        "loading",
+        "there are no anonymous files, or no /proc",
+        "native code is loaded from private files in the store: its file system must not be mounted noexec",
+    )
 }
 
 fn descriptors() -> Finding {
