@@ -26,7 +26,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`Store`] | the way in: lookups through the tiers, builds under single flight, upkeep |
-//! | [`Config`], [`env`] | what a store is told, by its caller and by the environment |
+//! | [`Config`], [`mod@env`] | what a store is told, by its caller and by the environment |
 //! | [`Entry`], [`Artifact`] | what comes out, and what goes in |
 //! | `container` | an entry as bytes |
 //! | `disk` | the local directory: publishing, reading, locks, eviction |

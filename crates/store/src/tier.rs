@@ -33,7 +33,8 @@ pub enum Leased {
 ///
 /// A tier moves whole containers and is not trusted with anything: the store verifies every byte that
 /// comes out of one, and that it belongs to the key. A tier that fails is left out, with one notice;
-/// it never fails a build. Calls may come from several threads.
+/// it never fails a build. Calls may come from several threads, and are waited for: a tier that talks
+/// to the outside bounds its own time, and fails when that is over.
 pub trait Tier: Send + Sync {
     /// What people know it as.
     fn name(&self) -> &str;
