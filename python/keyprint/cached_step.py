@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import os
@@ -77,7 +78,7 @@ class Chain(Chainable[_In, _Out]):
         return self._digests[mode]
 
     def __fingerprint__(self) -> Any:
-        return rule.ordered(*self.steps, tag="keyprint chain")
+        return rule.ordered(*self.steps, _own_state(self, {"steps", "_digests"}), tag="keyprint chain")
 
     def __repr__(self) -> str:
         return f"Chain({', '.join(map(repr, self.steps))})"
@@ -156,12 +157,14 @@ class CachedStep(Chainable[_In, _Out]):
         }
         if self.store is not None:
             components["serializer"] = self.serializer.name
-        shown = {"step": self.step, "input": self._shown(value)}
+        shown: dict[str, Any] = {} if self.step_key is not None else {"step": self.step}
+        for item in self._shown(value):
+            shown["input"] = item
         return Key(self.name, components, shown=shown, tool=self.tool)
 
-    def _shown(self, value: _In) -> Any:
-        """Return what manifests describe an input by."""
-        return value
+    def _shown(self, value: _In) -> list[Any]:
+        """Return what manifests describe an input by: only what counts, for the rest may be secret."""
+        return [value] if self.input_key is fingerprint else []
 
     def __call__(self, value: _In) -> _Out:
         key = self.key(value)
@@ -203,7 +206,8 @@ class CachedStep(Chainable[_In, _Out]):
 
     def __fingerprint__(self) -> Any:
         # A cache does not change what a step does.
-        return rule.ordered(self.step, tag="keyprint cached step")
+        step = self.step if self.step_key is None else self.step_key(self.step)
+        return rule.ordered(step, _own_state(self, _RUNTIME), tag="keyprint cached step")
 
     def __repr__(self) -> str:
         where = "in memory" if self.store is None else f"in {self.store!r}"
@@ -313,20 +317,30 @@ class _CachedFunction(CachedStep[inspect.BoundArguments, Any]):
         **options: Any,
     ) -> None:
         self._ignore = ignore
+        self._arguments_key = input_key
         self._classes: weakref.WeakKeyDictionary[type, Fingerprint] = weakref.WeakKeyDictionary()
         # A function that is written in a class is a method: what it does, it does through `self`.
-        written_in, _, _ = function.__qualname__.rpartition("<locals>.")[2].rpartition(".")
-        self._is_method = bool(written_in)
+        qualname = getattr(function, "__qualname__", "")
+        self._is_method = (
+            isinstance(function, types.FunctionType) and "." in qualname.rpartition("<locals>.")[2]
+        )
         options["name"] = options.get("name") or _name_of(function)
+        super().__init__(_Applied(function), input_key=self._key_of, **options)
 
-        def key_of(bound: inspect.BoundArguments) -> Any:
-            key = input_key(self._shown(bound))
-            return (self._owner(bound), key) if self._is_method else key
+    def _key_of(self, bound: inspect.BoundArguments) -> Any:
+        key = self._arguments_key(self._counted(bound))
+        return (self._owner(bound), key) if self._is_method else key
 
-        super().__init__(_Applied(function), input_key=key_of, **options)
+    def _shown(self, value: inspect.BoundArguments) -> list[Any]:
+        return [self._counted(value)] if self._arguments_key is fingerprint else []
 
-    def _shown(self, value: inspect.BoundArguments) -> dict[str, Any]:
-        return {name: item for name, item in value.arguments.items() if name not in self._ignore}
+    def _counted(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """Return the arguments that count; the order of further keywords does, for a function sees it."""
+        counted = {name: item for name, item in bound.arguments.items() if name not in self._ignore}
+        for name, parameter in bound.signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD and name in counted:
+                counted[name] = collections.OrderedDict(counted[name])
+        return counted
 
     def _owner(self, bound: inspect.BoundArguments) -> Fingerprint | None:
         """Return what the class of the first argument defines; computed once for each class."""
@@ -352,11 +366,24 @@ class _Applied:
         return rule.ordered(self.function, tag="keyprint applied")
 
 
+#: What a cached step needs at run time; the step itself is counted apart.
+_RUNTIME: Final = {
+    *("step", "input_key", "store", "serializer", "name", "tool", "step_key", "cache"),
+    *("_flights", "step_fingerprint", "_ignore", "_arguments_key", "_classes", "_is_method"),
+}
+
+
+def _own_state(step: Any, runtime: set[str]) -> dict[str, Any]:
+    """Return what a subclass keeps in a step besides what its base does."""
+    return {name: value for name, value in vars(step).items() if name not in runtime}
+
+
 def _digest(step: Any, mode: Mode) -> Fingerprint:
     # A subclass may do something else than its base: then it counts like any other object.
-    if isinstance(step, Chain) and type(step).__call__ is Chain.__call__:
+    is_own = type(step).__module__ in (__name__, f"{__package__}.gt4py")
+    if is_own and isinstance(step, Chain):
         return step._fingerprint(mode)
-    if isinstance(step, CachedStep) and type(step).__call__ is CachedStep.__call__:
+    if is_own and isinstance(step, CachedStep):
         # One without a store was looked at leniently, and may hold what strict mode refuses.
         known = mode == "lenient" or step.store is not None or step.step_key is not None
         return step.step_fingerprint if known else _digest(step.step, mode)
@@ -383,5 +410,6 @@ def _check_callable(step: Any) -> None:
 
 
 def _name_of(step: Any) -> str:
-    kind = step if hasattr(step, "__qualname__") else type(step)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    named = step if isinstance(getattr(step, "__qualname__", None), str) else type(step)
+    module = getattr(named, "__module__", None) or getattr(named, "__objclass__", type(step)).__module__
+    return f"{module}.{named.__qualname__}"

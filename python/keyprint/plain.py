@@ -1,4 +1,4 @@
-"""Plain data as bytes, and back as exactly what it was.
+"""Plain data as bytes, and back as what it was: equal, of the same types, in the same order.
 
 None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset and enum members, in
 any nesting; nothing else, and no subclasses: what could come back as something else is refused.
@@ -119,6 +119,13 @@ def _decode(value: Any, strict: bool) -> Any:
     return containers[tag](items)
 
 
+def _is_same(value: Any, encoded: Any) -> bool:
+    try:
+        return json.dumps(_encode(value)) == json.dumps(encoded)
+    except StoreError:
+        return False
+
+
 def _decode_enum(content: Any, strict: bool) -> Any:
     module, qualname, name, encoded = content
     value = _decode(encoded, strict)
@@ -133,7 +140,8 @@ def _decode_enum(content: Any, strict: bool) -> Any:
                 member = found(value)
             except ValueError:
                 member = None
-        if isinstance(member, found) and type(member._value_) is type(value) and member._value_ == value:
+        # Compared as they are written, for a value need not equal itself.
+        if isinstance(member, found) and _is_same(member._value_, encoded):
             return member
     if strict:
         raise StoreError(f"the enum member `{module}.{qualname}.{name}` is gone", code="not-plain")

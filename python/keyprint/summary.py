@@ -27,22 +27,26 @@ _MOST_TEXT: Final = 80
 _SCALARS: Final = (type(None), bool, int, float, complex, str, bytes)
 
 
-def describe(value: Any) -> tuple[str, list[tuple[str, Fingerprint, str]]]:
-    """Return a text for a value, and path, fingerprint and text of what is in it."""
+def describe(value: Any) -> tuple[str, list[tuple[str, Fingerprint, str]], bool]:
+    """Return a text for a value; path, fingerprint and text of what is in it; whether some of that is left out."""
     parts: list[tuple[str, Fingerprint, str]] = []
     pending = collections.deque([("", value)])
-    while pending and len(parts) < _MOST_PARTS:
+    cut = False
+    while pending:
         path, owner = pending.popleft()
-        for label, child in _children(owner):
+        children, is_all = _children(owner)
+        if len(parts) + len(children) > _MOST_PARTS:
+            children, is_all = [], False
+        cut = cut or not is_all
+        for label, child in children:
             try:
                 digest = fingerprint(child, mode="lenient")
             except (KeyprintError, RecursionError):
+                cut = True
                 continue
             parts.append((path + label, digest, text_of(child)))
             pending.append((path + label, child))
-            if len(parts) == _MOST_PARTS:
-                break
-    return text_of(value), parts
+    return text_of(value), parts, cut
 
 
 def text_of(value: Any) -> str:
@@ -83,17 +87,37 @@ def _counts(field: dataclasses.Field[Any]) -> bool:
     return all(option.get("fingerprint") is not False for option in options)
 
 
-def _children(value: Any) -> list[tuple[str, Any]]:
+def _children(value: Any) -> tuple[list[tuple[str, Any]], bool]:
+    """Return what is in a value, by place, and whether that is all of it."""
     kind = type(value)
-    if kind is dict and len(value) <= _MOST_ITEMS:
+    if hasattr(kind, "__fingerprint__"):
+        # What counts of it is its own business.
+        return [], True
+    if kind in (dict, list, tuple) and len(value) > _MOST_ITEMS:
+        return [], False
+    if kind is dict:
         found = [(f"[{text_of(key)}]", item) for key, item in value.items()]
         # Keys that look alike name no place.
         looks = collections.Counter(label for label, _ in found)
-        return [(label, item) for label, item in found if looks[label] == 1]
-    if kind in (list, tuple) and len(value) <= _MOST_ITEMS:
-        return [(f"[{at}]", item) for at, item in enumerate(value)]
+        return [(label, item) for label, item in found if looks[label] == 1], len(looks) == len(found)
+    if kind in (list, tuple):
+        return [(f"[{at}]", item) for at, item in enumerate(value)], True
+    if isinstance(value, tuple) and isinstance(names := getattr(kind, "_fields", None), tuple):
+        return [(f".{name}", item) for name, item in zip(names, value, strict=False)], True
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        attributes = getattr(value, "__dict__", {})
-        names = [field.name for field in dataclasses.fields(value) if _counts(field)]
-        return [(f".{name}", attributes[name]) for name in names if name in attributes]
+        fields = [field.name for field in dataclasses.fields(value) if _counts(field)]
+        return [(f".{name}", item) for name in fields for item in _attribute(value, name)], True
+    return [], True
+
+
+def _attribute(value: Any, name: str) -> list[Any]:
+    """Return an attribute that is stored in an object, without running code of its class."""
+    if name in (attributes := getattr(value, "__dict__", {})):
+        return [attributes[name]]
+    slot = getattr(type(value), name, None)
+    if isinstance(slot, types.MemberDescriptorType):
+        try:
+            return [slot.__get__(value)]
+        except AttributeError:
+            pass
     return []

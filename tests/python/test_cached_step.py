@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ class Translate:
     def __call__(self, value: int) -> int:
         calls.append(value)
         return value * self.factor
+
+
+@dataclasses.dataclass
+class Secretive:
+    name: str
+    password: str
+
+    def __fingerprint__(self) -> Any:
+        return kp.rule.leaf(self.name)
 
 
 def module_of(source: str, name: str = "edited_module") -> types.ModuleType:
@@ -198,6 +208,27 @@ HELD = {
     "a list of lambdas": "def deco(f):\n  hooks = [lambda v: v * @]\n  def call(self, v): return hooks[0](f(self, v))\n  return call\nclass step:\n  @deco\n  def __call__(self, v): return v",
     "a property": "class step:\n  p = property(lambda self: @)\n  def __call__(self, v): return self.p",
     "a metaclass": "class M(type):\n  def f(cls): return @\nclass step(metaclass=M):\n  def __call__(self, v): return type(self).f()",
+    "a method of a builtin": "step = [str.upper, str.lower][@ - 1]",
+    "a method of another class": "class C:\n  def __init__(self): self.f = [int.__repr__, bool.__repr__][@ - 1]\n  def __call__(self, v): return self.f(v)\nstep = C()",
+    "a slot of another class": "class A:\n  __slots__ = ('x',)\nclass B:\n  __slots__ = ('x',)\nclass step:\n  f = [A, B][@ - 1].x\n  def __call__(self, v): return v",
+    "what fields compare": "import dataclasses\n@dataclasses.dataclass(order=True)\nclass I:\n  x: int = dataclasses.field(default=0, compare=@ == 1)\nclass step:\n  def __init__(self): self.i = I()\n  def __call__(self, v): return max(self.i, I(v))",
+    "a default of a class": "import dataclasses\n@dataclasses.dataclass\nclass I:\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "a default factory": "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass I:\n  x: list = dataclasses.field(default_factory=lambda: [@])\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "a default of attrs": "import attrs\n@attrs.define\nclass I:\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "a factory of attrs": "import attrs\n@attrs.define\nclass I:\n  x: list = attrs.field(factory=lambda: [@])\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "a default of pydantic": "import pydantic\nclass I(pydantic.BaseModel):\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "a type of pydantic": "import pydantic\nclass I(pydantic.BaseModel):\n  x: [int, float][@ - 1]\nclass step:\n  c = I\n  def __call__(self, v): return self.c(x=v).x",
+    "a wrapper of what is generated": "import dataclasses, functools\ndef deco(cls):\n  f = cls.__eq__\n  @functools.wraps(f)\n  def eq(self, other): return f(self, other) == (@ == 1)\n  cls.__eq__ = eq\n  return cls\n@deco\n@dataclasses.dataclass\nclass step:\n  x: int = 1\n  def __call__(self, v): return self == v",
+    "an annotation": "def step(v: [int, float][@ - 1]): return v",
+    "an annotation of a class": "class step:\n  a: [int, float][@ - 1]\n  def __call__(self, v): return self.__annotations__['a'](v)",
+    "the argument of a base": "import typing\nT = typing.TypeVar('T')\nclass B(typing.Generic[T]):\n  pass\nclass step(B[[int, float][@ - 1]]):\n  def __call__(self, v): return self.__orig_bases__",
+    "the state of a property": "class scaled(property):\n  def __init__(self, k):\n    super().__init__(len)\n    self.k = k\nclass step:\n  p = scaled(@)\n  def __call__(self, v): return v",
+    "the state of a local": "import threading\nclass L(threading.local):\n  def __init__(self, k): self.k = k\nclass step:\n  p = L(@)\n  def __call__(self, v): return self.p.k",
+    "what is referred to weakly": "import weakref\nclass C:\n  def __init__(self, k): self.k = k\nc = C(@)\nclass step:\n  p = weakref.ref(c)\n  def __call__(self, v): return self.p().k",
+    "another member of an enum": "import enum\nclass E(enum.Enum):\n  A = 1\n  B = @ + 1\nclass step:\n  def __init__(self): self.m = E.A\n  def __call__(self, v): return list(type(self.m))",
+    "a partial method of an enum": "import enum, functools\nclass E(enum.Enum):\n  A = 1\n  def g(self, k): return k\n  h = functools.partialmethod(g, @)\nclass step:\n  def __init__(self): self.m = E.A\n  def __call__(self, v): return self.m.h()",
+    "a name that others use too": "class step:\n  __fields__ = ('a', 'b')[::3 - 2 * @]\n  def __call__(self, v): return self.__fields__",
+    "the order of slots": "class step:\n  __slots__ = ('a', 'b')[::3 - 2 * @]\n  def __call__(self, v): return self.__slots__",
     "a function that refers to itself": "def make():\n  def f(n): return @ if n == 0 else f(n - 1)\n  f.__qualname__ = 'step'\n  return f\nstep = make()",
 }
 
@@ -216,6 +247,54 @@ def test_whatever_a_step_holds_counts(held: str, mode: Any) -> None:
 
     assert of(1) != of(2)
     assert of(1) == of(1)
+
+
+def test_a_module_in_a_step_counts_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for edit in (1, 2, 1):
+        (tmp_path / "my_operators.py").write_text(f"def f(): return {edit}")
+        sys.modules.pop("my_operators", None)
+        importlib.invalidate_caches()
+        step = functools.partial(double, importlib.import_module("my_operators"), os)
+        found.append(step_fingerprint(step, mode="strict"))
+    assert found[0] == found[2] != found[1]
+
+
+def test_dispatch_does_not_depend_on_what_else_was_registered() -> None:
+    source = """
+    import collections.abc, functools
+    @functools.singledispatch
+    def step(v): return 0
+    @step.register
+    def _(v: collections.abc.Mapping): return 1
+    """
+    before = digest(source)
+
+    class Unrelated:
+        pass
+
+    Sequence.register(Unrelated)
+    module_of(source).step({})
+    assert digest(source) == before
+
+
+def test_using_a_step_does_not_change_it() -> None:
+    module = module_of(
+        """
+        import functools
+        class step:
+            @functools.cached_property
+            def table(self): return [1]
+            @functools.lru_cache
+            def f(self, v): return v
+            def __call__(self, v): return self.f(v) + self.table[0]
+        """
+    )
+    step = module.step()
+    before = step_fingerprint(step, mode="strict")
+    assert step(1) == 2
+    assert step_fingerprint(step, mode="strict") == before
 
 
 def test_a_module_with_a_name_of_the_standard_library_is_not_it() -> None:
@@ -295,18 +374,31 @@ def test_classes_of_every_kind_can_be_steps(store: kp.Store) -> None:
 
 
 def test_subclasses_of_cached_steps_count_by_what_they_do() -> None:
-    def of(edit: int) -> kp.Fingerprint:
-        module = module_of(
-            f"""
-            import keyprint as kp
-            class Post(kp.CachedStep):
-                def __call__(self, v): return super().__call__(v) + {edit}
-            step = Post(len, input_key=kp.fingerprint)
-            """
-        )
+    def of(body: str) -> kp.Fingerprint:
+        module = module_of(f"import keyprint as kp\n{body}")
         return kp.CachedStep(module.step, input_key=kp.fingerprint).step_fingerprint
 
-    assert of(1) != of(2)
+    for body in (
+        "class Post(kp.CachedStep):\n  def __call__(self, v): return super().__call__(v) + @\nstep = Post(len, input_key=kp.fingerprint)",
+        "class Post(kp.CachedStep):\n  def _call_stored(self, *a): return @\nstep = Post(len, input_key=kp.fingerprint)",
+        "class Post(kp.CachedStep):\n  def __call__(self, v): return self.k\nstep = Post(len, input_key=kp.fingerprint)\nstep.k = @",
+        "class Post(kp.Chain):\n  def __call__(self, v): return self.k\nstep = Post(len)\nstep.k = @",
+    ):
+        assert of(_edited(body, 1)) != of(_edited(body, 2)), body
+        assert of(_edited(body, 1)) == of(_edited(body, 1)), body
+
+
+def test_callables_of_every_kind_have_a_name(store: kp.Store) -> None:
+    assert kp.CachedStep(str.upper, input_key=kp.fingerprint, store=store)("a") == "A"
+    assert kp.cached(str.upper)("a") == "A"
+    assert kp.cached(store=store)(functools.partial(scaled, factor=3))(2) == 6
+    assert kp.cached(store=store)(Translate(3))(2) == 6
+    assert kp.CachedStep(kp.Chain(str.upper, len), input_key=kp.fingerprint, store=store)("abc") == 3
+
+
+def test_the_order_of_keywords_counts(store: kp.Store) -> None:
+    names = kp.cached(store=store)(module_of("def names(**k): return list(k)").names)
+    assert names(a=1, b=2) == ["a", "b"] and names(b=2, a=1) == ["b", "a"]
 
 
 @pytest.mark.parametrize("kind", ["generator", "coroutine"])
@@ -602,9 +694,16 @@ def test_what_is_ignored_is_not_written_down(store: kp.Store) -> None:
     cached(1, verbose="31337")  # type: ignore[arg-type]
     hidden = kp.CachedStep(Translate(2, runtime="hunter2"), input_key=kp.fingerprint, store=store)
     hidden(1)
+    chosen = kp.CachedStep(len, input_key=lambda pair: pair[0], store=store)
+    chosen(("counts", "hunter3"))
+    chosen(("counts too", "hunter4"))
+    assert store.why_last(1)[0][2] == ["`input`: 'counts' -> 'counts too'"]
+    own = kp.cached(scaled, store=store, input_key=lambda arguments: arguments["value"])
+    own(1, verbose="hunter5")  # type: ignore[arg-type]
+    store.get_or_build(kp.Key("k", {"secretive": Secretive("name", "hunter6")}), lambda: b"")
     assert store.path is not None
     written = b"".join(path.read_bytes() for path in store.path.rglob("*") if path.is_file())
-    assert b"31337" not in written and b"hunter2" not in written
+    assert b"31337" not in written and b"hunter" not in written
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

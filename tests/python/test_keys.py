@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import json
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -172,6 +172,33 @@ def test_values_that_are_hard_to_describe() -> None:
 class Config:
     tile: int
     runtime: float = dataclasses.field(default=0.0, metadata=kp.no_fingerprint())
+
+
+@dataclasses.dataclass
+class Slotted:
+    __slots__ = ("tile",)
+    tile: int
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+def test_slots_and_named_tuples_are_taken_apart() -> None:
+    one, two = (kp.Key("k", {"a": Slotted(tile), "b": Pair(1, tile)}) for tile in (1, 2))
+    assert one.compare(two) == ["`a.tile`: 1 -> 2", "`b.right`: 1 -> 2"]
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 1000])
+def test_nothing_is_said_to_be_gone_that_is_not(count: int) -> None:
+    before, after = (kp.Key("k", {"i": list(range(n))}) for n in (count, count + 1))
+    told = before.compare(after)
+    new = [f"`i[{count}]`: new, {count}"]
+    assert told == (new if count < 64 else [f"`i`: <list of {count}> -> <list of {count + 1}>"])
+    grown = {"a": 1, "b": list(range(62))}
+    told = kp.Key("k", {"i": grown}).compare(kp.Key("k", {"i": {**grown, "c": 3}}))
+    assert not any("gone" in line for line in told), told
 
 
 def test_what_does_not_count_is_not_told() -> None:

@@ -32,6 +32,10 @@ class Mode(enum.Flag):
     WRITE = 2
 
 
+class Odd(enum.Enum):
+    NAN = math.nan
+
+
 class Outer:
     class Inner(enum.IntEnum):
         ONE = 1
@@ -119,7 +123,7 @@ def test_endless_data_is_refused() -> None:
 
 
 def test_enum_members_are_the_very_members() -> None:
-    for member in (Color.RED, Level.HIGH, Outer.Inner.ONE):
+    for member in (Color.RED, Level.HIGH, Outer.Inner.ONE, Odd.NAN):
         assert plain.loads(plain.dumps(member)) is member
     assert plain.loads(plain.dumps(Mode.READ | Mode.WRITE)) == Mode.READ | Mode.WRITE
 

@@ -32,13 +32,15 @@ pub struct Comparison {
     pub components: usize,
     /// What changed.
     pub changes: Vec<Change>,
+    /// How many changes inside components are not told.
+    pub untold: usize,
 }
 
 impl Comparison {
     pub(crate) fn between(before: &Manifest, after: &Manifest) -> Self {
         let known: HashMap<&str, &Component> = by_name(before);
         let now: HashMap<&str, &Component> = by_name(after);
-        let mut compared = Self { components: 0, changes: Vec::new() };
+        let mut compared = Self { components: 0, changes: Vec::new(), untold: 0 };
         for new in after.components() {
             match known.get(new.name()) {
                 Some(old) if old.digest() == new.digest() => {}
@@ -63,7 +65,9 @@ impl Comparison {
     fn changed(&mut self, old: &Component, new: &Component) {
         self.components += 1;
         let secret = old.is_secret() || new.is_secret();
-        let inside = if secret { Vec::new() } else { inside(old, new) };
+        let mut inside = if secret { Vec::new() } else { inside(old, new) };
+        self.untold += inside.len().saturating_sub(MOST_TOLD);
+        inside.truncate(MOST_TOLD);
         if inside.is_empty() {
             let (before, after) = (Some(old.shown()), Some(new.shown()));
             self.changes.push(Change { place: new.name().to_owned(), before, after, secret });
@@ -91,6 +95,8 @@ fn by_name(manifest: &Manifest) -> HashMap<&str, &Component> {
 fn inside(old: &Component, new: &Component) -> Vec<Change> {
     let before: HashMap<&str, &Part> = old.parts.iter().map(|part| (&*part.path, part)).collect();
     let after: HashMap<&str, &Part> = new.parts.iter().map(|part| (&*part.path, part)).collect();
+    // Where some parts are left out, one that is missing need not be gone.
+    let partial = old.cut || new.cut;
     let mut changes = Vec::new();
     let mut tell = |path: &str, before: Option<&Part>, after: Option<&Part>| {
         let text = |part: Option<&Part>| part.map(|part| part.summary.clone());
@@ -101,11 +107,12 @@ fn inside(old: &Component, new: &Component) -> Vec<Change> {
         match before.get(&*part.path) {
             Some(old) if old.digest == part.digest => {}
             Some(old) => tell(&part.path, Some(old), Some(part)),
+            None if partial => {}
             None => tell(&part.path, None, Some(part)),
         }
     }
     for part in &old.parts {
-        if !after.contains_key(&*part.path) {
+        if !after.contains_key(&*part.path) && !partial {
             tell(&part.path, Some(part), None);
         }
     }
@@ -118,7 +125,6 @@ fn inside(old: &Component, new: &Component) -> Vec<Change> {
                 && other[change.place.len()..].starts_with(['.', '['])
         })
     });
-    changes.truncate(MOST_TOLD);
     changes
 }
 
@@ -146,6 +152,9 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for change in &self.changes {
             writeln!(f, "{change}")?;
+        }
+        if self.untold > 0 {
+            writeln!(f, "… and {} more", self.untold)?;
         }
         Ok(())
     }
@@ -208,6 +217,31 @@ mod tests {
             &manifest("1", "", vec![long("y")]),
             "`text`: abc … both times, but of different content\n",
         );
+    }
+
+    #[test]
+    fn what_was_left_out_is_not_gone() {
+        let whole = (0..64).map(|i| part(&format!("[{i}]"), &i.to_string()));
+        let whole = Component::new("input", fingerprint(&64)).summary("list of 64").parts(whole);
+        let cut = Component::new("input", fingerprint(&65)).summary("list of 65").cut();
+        check(
+            &manifest("1", "", vec![whole]),
+            &manifest("1", "", vec![cut]),
+            "`input`: list of 64 -> list of 65\n",
+        );
+        let most = (0..70).map(|i| part(&format!("[{i}]"), &i.to_string()));
+        assert!(Component::new("input", fingerprint(&70)).parts(most).cut, "more than are kept");
+    }
+
+    #[test]
+    fn many_changes_are_counted() {
+        let many = |value: &str| {
+            let parts = (0..20).map(|i| part(&format!("[{i}]"), &format!("{value}{i}")));
+            Component::new("input", fingerprint(value)).summary("list").parts(parts)
+        };
+        let told =
+            manifest("1", "", vec![many("a")]).compare(&manifest("1", "", vec![many("b")])).to_string();
+        assert!(told.starts_with("`input[0]`: a0 -> b0\n") && told.ends_with("… and 12 more\n"), "{told}");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Component {
     pub(crate) secret: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parts: Vec<Part>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) cut: bool,
 }
 
 /// Something inside a component's value: it does not count itself, and serves to say what changed.
@@ -38,7 +40,7 @@ impl Component {
     /// A component whose value is not shown.
     #[must_use]
     pub fn new(name: impl Into<String>, digest: Fingerprint) -> Self {
-        Self { name: name.into(), digest, summary: None, secret: false, parts: Vec::new() }
+        Self { name: name.into(), digest, summary: None, secret: false, parts: Vec::new(), cut: false }
     }
 
     /// A component of which nothing but the digest is ever kept.
@@ -68,8 +70,17 @@ impl Component {
                 summary: summary::shorten(&part.summary, summary::MOST_IN_PART),
                 ..part
             };
-            self.parts.extend(parts.into_iter().map(shorten).take(MOST_PARTS));
+            let mut parts = parts.into_iter().map(shorten);
+            self.parts.extend(parts.by_ref().take(MOST_PARTS));
+            self.cut |= parts.next().is_some();
         }
+        self
+    }
+
+    /// Says that not all parts are known: one that is missing need not be gone.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.cut = true;
         self
     }
 

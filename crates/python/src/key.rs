@@ -113,7 +113,7 @@ impl PyKey {
     #[pyo3(signature = (other, /))]
     fn compare(&self, py: Python<'_>, other: &Self) -> Vec<String> {
         let comparison = self.to_manifest(py).compare(&other.to_manifest(py));
-        comparison.changes.iter().map(ToString::to_string).collect()
+        comparison.to_string().lines().map(str::to_owned).collect()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -158,8 +158,9 @@ impl PyKey {
                 _ if *secret => Component::secret(&**name, *digest),
                 None => Component::new(&**name, *digest),
                 Some(value) => {
-                    let (text, parts) = describe(value.bind(py));
-                    Component::new(&**name, *digest).summary(text).parts(parts)
+                    let Described { text, parts, cut } = describe(value.bind(py));
+                    let component = Component::new(&**name, *digest).summary(text).parts(parts);
+                    if cut { component.cut() } else { component }
                 }
             };
             builder.add(component).expect("checked when the key was made");
@@ -200,12 +201,20 @@ fn digest_of(value: &Bound<'_, PyAny>) -> PyResult<(Fingerprint, bool)> {
     Ok((found.digest, found.durable))
 }
 
+/// What people see of a value.
+struct Described {
+    text: String,
+    parts: Vec<Part>,
+    /// Whether some parts are left out.
+    cut: bool,
+}
+
 /// A text for a value, and texts for what is in it, from the Python half.
-fn describe(value: &Bound<'_, PyAny>) -> (String, Vec<Part>) {
+fn describe(value: &Bound<'_, PyAny>) -> Described {
     static DESCRIBE: Imported = Imported::new("summary", "describe");
-    let describe = || -> PyResult<(String, Vec<Part>)> {
+    let describe = || -> PyResult<Described> {
         let described = DESCRIBE.get(value.py())?.call1((value,))?;
-        let (text, parts) = described.extract::<(Bound<'_, PyString>, Vec<Bound<'_, PyTuple>>)>()?;
+        let (text, parts, cut): (Bound<'_, PyString>, Vec<Bound<'_, PyTuple>>, bool) = described.extract()?;
         let part = |part: Bound<'_, PyTuple>| -> PyResult<Part> {
             let (path, digest, text): (Bound<'_, PyString>, Bound<'_, PyFingerprint>, Bound<'_, PyString>) =
                 part.extract()?;
@@ -216,7 +225,8 @@ fn describe(value: &Bound<'_, PyAny>) -> (String, Vec<Part>) {
                 summary: text.to_string_lossy().into_owned(),
             })
         };
-        Ok((text.to_string_lossy().into_owned(), parts.into_iter().map(part).collect::<PyResult<_>>()?))
+        let parts = parts.into_iter().map(part).collect::<PyResult<_>>()?;
+        Ok(Described { text: text.to_string_lossy().into_owned(), parts, cut })
     };
     describe().unwrap_or_else(|error| {
         if error.is_instance_of::<PyKeyboardInterrupt>(value.py()) {
@@ -224,6 +234,6 @@ fn describe(value: &Bound<'_, PyAny>) -> (String, Vec<Part>) {
             // SAFETY: the interpreter's lock is held.
             unsafe { pyo3::ffi::PyErr_SetInterrupt() };
         }
-        (short_repr(value), Vec::new())
+        Described { text: short_repr(value), parts: Vec::new(), cut: true }
     })
 }

@@ -248,9 +248,9 @@ impl PyStore {
         let manifest = made_key(key)?.to_manifest(py);
         let store = self.store();
         let why = py.detach(|| store.why(&manifest, u64::MAX));
-        Ok(why.nearest.map_or_else(Vec::new, |(_, compared)| {
-            compared.changes.iter().map(ToString::to_string).collect()
-        }))
+        Ok(why
+            .nearest
+            .map_or_else(Vec::new, |(_, compared)| compared.to_string().lines().map(str::to_owned).collect()))
     }
 
     /// The last misses, the latest first: name, key, and what changed (`None` for the first of a name).
@@ -260,7 +260,7 @@ impl PyStore {
         let told = py.detach(|| store.why_last(limit)).into_iter().map(|why| {
             let changes = why
                 .nearest
-                .map(|(_, compared)| compared.changes.iter().map(ToString::to_string).collect::<Vec<_>>());
+                .map(|(_, compared)| compared.to_string().lines().map(str::to_owned).collect::<Vec<_>>());
             (why.manifest.name().to_owned(), why.key.hex(), changes)
         });
         told.collect()

@@ -6,26 +6,37 @@
 //! process, even if somebody closed our descriptors and a number came back. The same part of the same
 //! entry has the same path again, so that loading it often costs no descriptors.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::disk::unique;
 use crate::io::Io;
 
-/// What was handed out.
+/// Numbers of descriptors that paths were made of, a bit for each. Without a lock: a process that is
+/// forked while another thread loads something would have it locked for ever.
+static HANDED_OUT: [AtomicU64; MOST_NUMBERS / 64] = [const { AtomicU64::new(0) }; MOST_NUMBERS / 64];
+
+/// Higher numbers cannot be remembered, so they are not used.
+const MOST_NUMBERS: usize = 1 << 16;
+
+/// Takes a number; false if it was taken before.
+fn take_number(number: RawFd) -> io::Result<bool> {
+    let at = usize::try_from(number).ok().filter(|at| *at < MOST_NUMBERS);
+    let at = at.ok_or_else(|| io::Error::other("too many open files to load another"))?;
+    let bit = 1 << (at % 64);
+    Ok(HANDED_OUT[at / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0)
+}
+
+/// What a store loaded: paths by what they stand for, which is entry, part and content.
 #[derive(Default)]
-struct HandedOut {
-    /// The files; they stay open for good.
-    files: Vec<File>,
-    /// Numbers of descriptors that paths were made of.
-    numbers: HashSet<RawFd>,
-    /// Paths by what they stand for: entry, part and content.
-    paths: HashMap<blake3::Hash, Loaded>,
+pub(crate) struct Loads {
+    paths: Mutex<HashMap<blake3::Hash, Loaded>>,
 }
 
 /// A path and which file it led to.
@@ -47,37 +58,33 @@ impl Loaded {
     }
 }
 
-static HANDED_OUT: LazyLock<Mutex<HandedOut>> = LazyLock::new(Mutex::default);
-
-fn handed_out() -> MutexGuard<'static, HandedOut> {
-    HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A path that holds exactly these bytes, a part of an entry, for as long as this process lives.
-pub(crate) fn path_of(
-    entry: &[u8; 32],
-    part: &str,
-    bytes: &[u8],
-    private: Option<&Path>,
-    io: &Io,
-) -> io::Result<PathBuf> {
-    let name = blake3::Hasher::new()
-        .update(entry)
-        .update(blake3::hash(bytes).as_bytes())
-        .update(part.as_bytes())
-        .finalize();
-    if let Some(loaded) = handed_out().paths.get(&name).filter(|loaded| loaded.holds()) {
-        return Ok(loaded.path.clone());
+impl Loads {
+    /// A path that holds exactly these bytes, a part of an entry, for as long as this process lives.
+    pub(crate) fn path_of(
+        &self,
+        entry: &[u8; 32],
+        part: &str,
+        bytes: &[u8],
+        private: Option<&Path>,
+        io: &Io,
+    ) -> io::Result<PathBuf> {
+        let mut name = blake3::Hasher::new();
+        name.update(entry).update(blake3::hash(bytes).as_bytes()).update(part.as_bytes());
+        let name = name.finalize();
+        let paths = || self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = paths().get(&name).filter(|loaded| loaded.holds()) {
+            return Ok(loaded.path.clone());
+        }
+        let path = match sealed(bytes) {
+            Ok(path) => path,
+            Err(error) => match private {
+                Some(directory) => private_file(bytes, directory, io)?,
+                None => return Err(error),
+            },
+        };
+        paths().insert(name, Loaded::new(path.clone())?);
+        Ok(path)
     }
-    let path = match sealed(bytes) {
-        Ok(path) => path,
-        Err(error) => match private {
-            Some(directory) => private_file(bytes, directory, io)?,
-            None => return Err(error),
-        },
-    };
-    handed_out().paths.insert(name, Loaded::new(path.clone())?);
-    Ok(path)
 }
 
 #[cfg(target_os = "linux")]
@@ -90,8 +97,7 @@ fn sealed(bytes: &[u8]) -> io::Result<PathBuf> {
     file.write_all(bytes)?;
     fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
 
-    let mut handed_out = handed_out();
-    while !handed_out.numbers.insert(file.as_raw_fd()) {
+    while !take_number(file.as_raw_fd())? {
         file = File::from(fcntl_dupfd_cloexec(&file, file.as_raw_fd() + 1)?);
     }
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -99,7 +105,8 @@ fn sealed(bytes: &[u8]) -> io::Result<PathBuf> {
     if std::fs::metadata(&path)?.len() != bytes.len() as u64 {
         return Err(io::ErrorKind::NotFound.into());
     }
-    handed_out.files.push(file);
+    // Open for good.
+    std::mem::forget(file);
     Ok(path)
 }
 
@@ -115,7 +122,7 @@ fn private_file(bytes: &[u8], directory: &Path, io: &Io) -> io::Result<PathBuf> 
     let file = io.create(&path)?;
     io.try_lock(&file, &path)?;
     io.write(&file, &path, bytes)?;
-    handed_out().files.push(file);
+    std::mem::forget(file);
     Ok(path)
 }
 
@@ -123,13 +130,15 @@ fn private_file(bytes: &[u8], directory: &Path, io: &Io) -> io::Result<PathBuf> 
 mod tests {
     use super::*;
 
-    fn load(entry: u8, part: &str, bytes: &[u8]) -> PathBuf {
-        path_of(&[entry; 32], part, bytes, None, &Io::default()).unwrap()
+    fn load(loads: &Loads, entry: u8, part: &str, bytes: &[u8]) -> PathBuf {
+        loads.path_of(&[entry; 32], part, bytes, None, &Io::default()).unwrap()
     }
 
     #[test]
     fn two_artifacts_never_share_a_path() {
-        let first = load(1, "a", b"first");
+        let loads = Loads::default();
+        let load = |entry, part, bytes| load(&loads, entry, part, bytes);
+        let first = load(1, "a", &b"first"[..]);
         let second = load(2, "a", b"second");
         assert_ne!(first, second);
         let others = [load(3, "a", b"first"), load(1, "b", b"first"), load(1, "a", b"other")];
@@ -144,14 +153,13 @@ mod tests {
 
     #[test]
     fn a_number_that_came_back_is_not_used_again() {
-        let first = load(9, "a", b"first");
-        // As a program that closes all descriptors would.
-        handed_out().files.retain(|file| !first.ends_with(file.as_raw_fd().to_string()));
-        let again = load(9, "a", b"first");
-        assert!(again != first && std::fs::read(again).unwrap() == b"first");
-        for at in 0..64 {
-            assert_ne!(load(at, "next", b"next"), first);
-        }
+        let loads = Loads::default();
+        let first = load(&loads, 9, "a", b"first");
+        let number: RawFd = first.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        assert!(!take_number(number).unwrap());
+        assert!(take_number(MOST_NUMBERS as RawFd).is_err());
+        // Another store of the same process knows nothing of the first one's paths, but of its numbers.
+        assert_ne!(load(&Loads::default(), 9, "a", b"first"), first);
     }
 
     #[test]

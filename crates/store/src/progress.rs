@@ -38,7 +38,9 @@ impl TerminalProgress {
             None => "another process".to_owned(),
         };
         let name = waiting.name;
-        let _ = write!(io::stderr(), "\rkeyprint: waiting for {who} to build `{name}` ({second} s)\x1b[K");
+        // In one piece: others write to the terminal too.
+        let line = format!("\rkeyprint: waiting for {who} to build `{name}` ({second} s)\x1b[K");
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
 

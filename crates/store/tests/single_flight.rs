@@ -222,10 +222,18 @@ fn a_child_that_outlives_the_holder_does_not_block_for_ever() {
         eprintln!("skipped: descriptors of other processes cannot be had here");
         return;
     };
-    let store = store(path);
-    let outcome = support::build(&store, 1, SIZE);
-    check(&outcome, 1, SIZE);
-    assert_eq!((outcome.how, store.usage().counters.private_builds), (How::Built, 1));
+    // Everybody finds out that nobody will release the lock, and one of them builds.
+    let built = AtomicU32::new(0);
+    threads(4, |_| {
+        let store = store(path);
+        let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+            built.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(100));
+            Ok::<_, Infallible>(artifact(1, SIZE))
+        });
+        check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+    });
+    assert_eq!(built.load(Ordering::SeqCst), 1);
 }
 
 #[test]

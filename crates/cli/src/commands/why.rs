@@ -74,8 +74,8 @@ fn between(store: &Store, before: &str, after: &str, output: &mut Output<'_>) ->
 }
 
 fn changes(comparison: &Comparison, output: &mut Output<'_>) {
-    for change in &comparison.changes {
-        output.line(format!("  {}", clean(&change.to_string())));
+    for line in comparison.to_string().lines() {
+        output.line(format!("  {}", clean(line)));
     }
 }
 

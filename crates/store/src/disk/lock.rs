@@ -42,9 +42,11 @@ pub(crate) struct Holder {
 }
 
 impl Disk {
-    /// Tries to get the lock of a key, without waiting.
-    pub(crate) fn try_lock(&self, key: &Key) -> io::Result<Attempt> {
-        let path = self.sharded("locks", key, "lock");
+    /// Tries to get a lock of a key, without waiting. The first is the lock; the others are for when
+    /// one before cannot be released by anybody any more.
+    pub(crate) fn try_lock(&self, key: &Key, which: u32) -> io::Result<Attempt> {
+        let suffix = if which == 0 { "lock".to_owned() } else { format!("{which}.lock") };
+        let path = self.sharded("locks", key, &suffix);
         self.try_lock_path(&path, true)
     }
 

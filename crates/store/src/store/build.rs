@@ -173,8 +173,9 @@ impl Store {
     ) -> Result<Turn, E> {
         let mut pause = Pause::default();
         let mut dead: Option<(Holder, Instant)> = None;
+        let mut which = 0;
         loop {
-            let holder = match disk.try_lock(&request.key) {
+            let holder = match disk.try_lock(&request.key, which) {
                 Ok(Attempt::Held(lock)) => return Ok(Turn::Ours(Some(lock))),
                 Ok(Attempt::Busy(holder)) => holder,
                 Err(error) => {
@@ -194,9 +195,13 @@ impl Store {
                 Some((same, since)) if same == holder => (same, since),
                 _ => (holder, Instant::now()),
             });
-            let is_orphaned = dead.as_ref().is_some_and(|(_, since)| since.elapsed() >= SIGNING);
-            if is_orphaned || Instant::now() >= deadline {
+            if Instant::now() >= deadline {
                 return Ok(Turn::Never(process));
+            }
+            if dead.as_ref().is_some_and(|(_, since)| since.elapsed() >= SIGNING) {
+                // All who wait go on to the next lock, so that one of them builds.
+                (which, dead) = (which + 1, None);
+                continue;
             }
             watch(&Waiting { name: request.name, process, since: start.elapsed() })?;
             pause.sleep(deadline);

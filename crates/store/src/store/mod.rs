@@ -19,12 +19,13 @@ use crate::entry::{Artifact, Entry, Info, Origin, PartError, check_part_name};
 use crate::flight::Flights;
 use crate::history::History;
 use crate::ledger::Ledger;
+use crate::load::Loads;
 use crate::memory::Memory;
 use crate::notice::{Notice, Notices};
 use crate::shared::SharedTier;
 use crate::tier::Tier;
+use crate::trust;
 use crate::trust::TrustError;
-use crate::{load, trust};
 
 pub use build::{How, Outcome, Request};
 pub use upkeep::{Usage, Verified};
@@ -37,6 +38,7 @@ pub struct Store {
     memory: Memory,
     tiers: Vec<Outer>,
     flights: Flights,
+    loads: Loads,
     ledger: Option<Ledger>,
     history: Option<History>,
     notices: Notices,
@@ -103,6 +105,7 @@ impl Store {
             memory: Memory::new(config.memory),
             tiers: tiers.map(|tier| Outer { tier, left_out: AtomicBool::new(false) }).collect(),
             flights: Flights::default(),
+            loads: Loads::default(),
             notices,
             room: Mutex::default(),
             limit: config.size,
@@ -193,7 +196,7 @@ impl Store {
         })?;
         self.check_trust(entry)?;
         let private = self.disk.as_ref().map(|disk| disk.bucket().join("loads"));
-        Ok(load::path_of(entry.key().as_bytes(), part, bytes, private.as_deref(), &self.io())?)
+        Ok(self.loads.path_of(entry.key().as_bytes(), part, bytes, private.as_deref(), &self.io())?)
     }
 
     /// Writes the parts of an entry as files below a directory, for whoever needs real paths.
