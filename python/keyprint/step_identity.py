@@ -224,12 +224,15 @@ def _parts_of(*names: str) -> Callable[[Any], Any]:
 
 
 def _module(module: types.ModuleType) -> Any:
-    """Count a module of the program by its source; others by name."""
+    """Count a module of the program by its file, or by what is in it; others by name."""
     file = getattr(module, "__file__", None) or ""
-    if _is_standard(module.__name__) or _is_package(file) or not file.endswith(".py"):
+    if _is_standard(module.__name__) or _is_package(file):
         return NotImplemented
-    with open(file, "rb") as source:
-        return rule.ordered(module.__name__, source.read(), tag="keyprint module")
+    if os.path.isfile(file):
+        with open(file, "rb") as source:
+            return rule.ordered(module.__name__, source.read(), tag="keyprint module")
+    content = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    return rule.ordered(module.__name__, content, tag="keyprint module")
 
 
 #: How things count inside functions and classes, where that differs from values.

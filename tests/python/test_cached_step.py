@@ -259,6 +259,12 @@ def test_a_module_in_a_step_counts_by_its_source(tmp_path: Path, monkeypatch: py
         step = functools.partial(double, importlib.import_module("my_operators"), os)
         found.append(step_fingerprint(step, mode="strict"))
     assert found[0] == found[2] != found[1]
+    # One that was never in a file counts by what is in it.
+    made = [
+        step_fingerprint(functools.partial(double, module_of(f"def f(): return {edit}")), mode="strict")
+        for edit in (1, 2, 1)
+    ]
+    assert made[0] == made[2] != made[1]
 
 
 def test_dispatch_does_not_depend_on_what_else_was_registered() -> None:
@@ -393,6 +399,7 @@ def test_callables_of_every_kind_have_a_name(store: kp.Store) -> None:
     assert kp.cached(str.upper)("a") == "A"
     assert kp.cached(store=store)(functools.partial(scaled, factor=3))(2) == 6
     assert kp.cached(store=store)(Translate(3))(2) == 6
+    assert kp.cached(store=store)(Translate(4))(2) == 8
     assert kp.CachedStep(kp.Chain(str.upper, len), input_key=kp.fingerprint, store=store)("abc") == 3
 
 
