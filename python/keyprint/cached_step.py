@@ -59,7 +59,8 @@ class Chain(Chainable[_In, _Out]):
         self.steps: tuple[Callable[[Any], Any], ...] = ()
         for step in steps:
             _check_callable(step)
-            self.steps += step.steps if isinstance(step, Chain) else (step,)
+            # A subclass may do something else than its steps.
+            self.steps += step.steps if type(step) is Chain else (step,)
         self._digests: dict[str, Fingerprint] = {}
 
     def __call__(self, value: _In) -> _Out:

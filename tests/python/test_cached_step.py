@@ -519,6 +519,15 @@ def test_chains(store: kp.Store) -> None:
     )
 
 
+def test_a_chain_of_another_kind_stays_whole() -> None:
+    class Reversed(kp.Chain[Any, Any]):
+        def __call__(self, value: Any) -> Any:
+            return super().__call__(value)[::-1]
+
+    assert (Reversed(str.upper) >> str)("ab") == "BA"
+    assert len((kp.Chain(len, str) >> len).steps) == 3
+
+
 def test_a_cache_does_not_change_what_a_step_is() -> None:
     @dataclasses.dataclass
     class Workflow:

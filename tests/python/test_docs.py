@@ -34,6 +34,15 @@ def test_examples_run(name: str, block: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_examples_in_docstrings_run() -> None:
+    import doctest
+
+    from keyprint import cached_step
+
+    done = doctest.testmod(cached_step)
+    assert done.attempted > 0 and done.failed == 0
+
+
 def test_the_demo_runs() -> None:
     env = {**os.environ, "PYTHONHASHSEED": "7"}
     demo = ROOT / "examples" / "demo.py"
