@@ -101,6 +101,24 @@ fn threads_build_once() {
 }
 
 #[test]
+fn threads_build_once_without_a_disk_too() {
+    // Short builds, so that some threads look before and come after.
+    for round in 0..200 {
+        let store = Store::open(Config { path: Some("".into()), ..Config::at("") });
+        let built = AtomicU32::new(0);
+        threads(4, |i| {
+            std::thread::sleep(Duration::from_micros(u64::from(i) * round % 7));
+            let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+                built.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(artifact(1, 10))
+            });
+            check(&outcome.unwrap_or_else(|never| match never {}), 1, 10);
+        });
+        assert_eq!(built.load(Ordering::SeqCst), 1, "round {round}");
+    }
+}
+
+#[test]
 fn when_the_builder_fails_each_waiter_tries_once_itself() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());

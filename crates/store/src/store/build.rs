@@ -239,11 +239,14 @@ impl Store {
         Ok(Ok(leases))
     }
 
-    /// Looks on the disk once more. What is there now was built by somebody else meanwhile.
+    /// Looks in memory and on the disk once more. What is there now was built by somebody else meanwhile.
     fn lookup_again(&self, key: &Key, start: Instant) -> Option<Outcome> {
-        let outcome = self.lookup_disk(key, start)?;
+        let outcome = self.lookup_memory(key, start).or_else(|| self.lookup_disk(key, start))?;
         self.count(|counters| {
-            counters.disk_hits -= 1;
+            match outcome.how {
+                How::Memory => counters.memory_hits -= 1,
+                _ => counters.disk_hits -= 1,
+            }
             counters.waits += 1;
         });
         Some(Outcome { how: How::Waited, ..outcome })
