@@ -34,7 +34,14 @@ names = st.text(alphabet="abcÄß/.-_ ", min_size=1, max_size=12).filter(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.dictionaries(names, st.binary(max_size=200), max_size=4), st.text(), st.lists(st.integers()))
+@given(
+    st.dictionaries(names, st.binary(max_size=200), max_size=4).filter(
+        # A part cannot be a file and a directory.
+        lambda parts: not any(other.startswith(f"{name}/") for name in parts for other in parts)
+    ),
+    st.text(),
+    st.lists(st.integers()),
+)
 def test_what_is_written_is_what_the_specification_says(
     tmp_path: Path, parts: dict[str, bytes], name: str, metadata: list[int]
 ) -> None:

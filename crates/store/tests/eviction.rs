@@ -3,7 +3,10 @@
 mod support;
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use keyprint_store::io::{Fault, Op, Verdict};
 use keyprint_store::{Config, Store};
 use support::{Clock, Said, build, check, config, entry_file, files, hit, key, right_or_nothing};
 
@@ -68,6 +71,75 @@ fn a_limit_holds_when_processes_end_without_a_word() {
 }
 
 #[test]
+fn what_was_just_built_stays_whatever_the_clock_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let clock = Clock::at(1_000_000);
+    let store = limited(path, 1, &clock);
+    for number in 0..5 {
+        check(&build(&store, number, SIZE), number, SIZE);
+        // A little back, so that the next one looks older than this.
+        clock.set(1_000_000 - 10 * (number + 1));
+        assert_eq!(there(path, 0..5), [number]);
+    }
+}
+
+#[test]
+fn an_entry_that_is_used_while_room_is_made_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_owned();
+    let clock = Clock::at(1_000_000);
+    let store = limited(&path, 100, &clock);
+    for number in 0..10 {
+        build(&store, number, SIZE);
+        clock.advance(100);
+    }
+    // Somebody uses the oldest entry between its being listed and its being removed.
+    let oldest = entry_file(&path, 0);
+    let touch = UsedMeanwhile { path: oldest.clone(), looks: AtomicU32::new(0) };
+    let io = keyprint_store::io::Io::with_fault(Arc::new(touch));
+    let store = Store::open(Config { io, clock: clock.function(), ..config(&path) });
+    store.gc(Some(60_000)).unwrap().unwrap();
+    assert!(oldest.exists());
+    assert_eq!(there(&path, 0..4), [0]);
+}
+
+struct UsedMeanwhile {
+    path: std::path::PathBuf,
+    looks: AtomicU32,
+}
+
+impl Fault for UsedMeanwhile {
+    fn before(&self, op: Op, path: &std::path::Path) -> Verdict {
+        // The first look lists it, the second is the last one before it would go.
+        if op == Op::Stat && path == self.path && self.looks.fetch_add(1, Ordering::SeqCst) == 1 {
+            let file = fs::File::options().append(true).open(path).unwrap();
+            file.set_modified(std::time::SystemTime::now()).unwrap();
+        }
+        Verdict::Proceed
+    }
+}
+
+#[test]
+fn only_what_nobody_writes_any_more_is_swept() {
+    let directory = tempfile::tempdir().unwrap();
+    let staging = directory.path().join("v1/staging");
+    build(&Store::open(config(directory.path())), 1, SIZE);
+    let make = |name: &str, age: u64| {
+        let file = fs::File::create(staging.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
+        file
+    };
+    let writing = make("old, and being written", 100_000);
+    writing.lock().unwrap();
+    make("young", 1);
+    make("old", 100_000);
+    Store::open(config(directory.path())).gc(None).unwrap().unwrap();
+    let left: Vec<_> = files(&staging).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(left, ["old, and being written", "young"]);
+}
+
+#[test]
 fn locks_take_up_no_space() {
     let directory = tempfile::tempdir().unwrap();
     for number in 0..5 {
@@ -111,7 +183,9 @@ fn clocks_that_jump_do_no_harm() {
         check(&build(&store, number, SIZE), number, SIZE);
         clock.advance(100);
         assert!(there(path, 0..40).len() <= 10);
+        assert!(there(path, number..number + 1).len() == 1, "what was just built stays");
     }
+    assert_eq!(there(path, 0..8), [] as [u64; 0]);
     // And forward by years.
     clock.set(2_000_000_000);
     for number in 40..60 {

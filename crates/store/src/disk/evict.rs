@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use keyprint_key::Key;
 
@@ -10,6 +10,9 @@ use crate::disk::{Attempt, Disk, Scan, is_absent};
 
 /// After making room, the store is this full: so that the next entry does not make room again.
 const LOW_WATER: (u64, u64) = (9, 10);
+
+/// Clocks of hosts that share a directory differ by no more than this.
+const SKEW: Duration = Duration::from_secs(60 * 60);
 
 /// What making room came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,9 +41,11 @@ impl Disk {
         let mut freed = Freed { swept, left_entries: entries.len() as u64, ..Freed::default() };
         if bytes > limit {
             let target = limit / LOW_WATER.1 * LOW_WATER.0;
-            let now = self.now();
-            // What was used in the future was used under another clock: it counts as used now.
-            entries.sort_unstable_by_key(|entry| Reverse((entry.used.min(now), entry.key)));
+            let soon = self.now() + SKEW;
+            // What was used in the future was used under another clock, nobody knows when: it goes
+            // first. If it is used again, its time is set right.
+            let used = |used: SystemTime| if used > soon { SystemTime::UNIX_EPOCH } else { used };
+            entries.sort_unstable_by_key(|entry| Reverse((used(entry.used), entry.key)));
             while bytes > target {
                 let Some(oldest) = entries.pop() else { break };
                 let path = self.entry_path(&oldest.key);

@@ -265,3 +265,31 @@ fn is_no_file(error: &io::Error) -> bool {
 fn usize_of(len: u64) -> io::Result<usize> {
     usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Artifact, Info};
+    use keyprint_key::{KeyBuilder, Tool};
+
+    #[test]
+    fn a_good_entry_that_took_the_place_of_a_damaged_one_is_not_put_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock: Clock = Arc::new(SystemTime::now);
+        let disk = Disk::new(directory.path().to_owned(), Io::default(), clock, false, false);
+        let manifest = KeyBuilder::new("k", Tool::keyprint(), None).finish();
+        let info = Info::new(SystemTime::now(), Duration::ZERO);
+        let entry = Entry::built(&manifest, Artifact::single(vec![1]), info);
+        disk.publish(&entry).unwrap();
+        let path = disk.entry_path(entry.key());
+        let stale = disk.io.stat(&path).unwrap().identity;
+        // The old file stays open, so that its number is not used again.
+        let _old = std::fs::File::open(&path).unwrap();
+        disk.publish(&entry).unwrap();
+        assert_eq!(disk.put_aside(entry.key(), stale).unwrap(), None);
+        assert!(matches!(disk.read(entry.key()), Ok(Found::Entry(_))));
+        let now = disk.io.stat(&path).unwrap().identity;
+        assert!(disk.put_aside(entry.key(), now).unwrap().is_some());
+        assert!(matches!(disk.read(entry.key()), Ok(Found::Nothing)));
+    }
+}
