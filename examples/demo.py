@@ -85,7 +85,7 @@ def run(store_path: str, tile: int) -> None:
     store = kp.Store(store_path)
     key = kp.Key("laplacian", {"program": stencils, "compiler": compiler.splitlines()[0]}, tool=("demo", "1"))
     entry = store.get_or_build(key, lambda: compiled(stencils))
-    kernel = ctypes.CDLL(str(entry.load("kernel.so")))
+    kernel = ctypes.CDLL(entry.load("kernel.so"))
     took = time.perf_counter() - start
     n = 64
     grid, out = (ctypes.c_double * (n * n))(), (ctypes.c_double * (n * n))()

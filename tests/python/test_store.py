@@ -384,7 +384,7 @@ def test_children_that_are_forked_while_others_load_can_load(store: kp.Store) ->
             child = os.fork()
             if child == 0:
                 signal.alarm(20)
-                os._exit(0 if entries[turn].load("a").read_bytes() == bytes([turn]) * 1000 else 1)
+                os._exit(0 if Path(entries[turn].load("a")).read_bytes() == bytes([turn]) * 1000 else 1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
         stop.set()

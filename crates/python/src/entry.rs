@@ -1,5 +1,6 @@
 //! `keyprint.Entry`: what a store hands out.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -104,10 +105,12 @@ impl PyEntry {
     }
 
     /// A path under which a part can be loaded as native code, for as long as this process lives.
+    ///
+    /// As text: `pathlib` takes longer to load than an artifact.
     #[pyo3(signature = (part="data"))]
-    fn load(&self, py: Python<'_>, part: &str) -> PyResult<PathBuf> {
+    fn load(&self, py: Python<'_>, part: &str) -> PyResult<OsString> {
         let loaded = py.detach(|| self.store.load(&self.entry, part));
-        loaded.map_err(|error| load_error(py, error))
+        loaded.map(PathBuf::into_os_string).map_err(|error| load_error(py, error))
     }
 
     /// Writes the parts as files below a directory; returns their paths.
