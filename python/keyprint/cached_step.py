@@ -330,7 +330,12 @@ class _CachedFunction(CachedStep[inspect.BoundArguments, Any]):
 
     def _key_of(self, bound: inspect.BoundArguments) -> Any:
         key = self._arguments_key(self._counted(bound))
-        return (self._owner(bound), key) if self._is_method else key
+        owner = self._owner(bound) if self._is_method and bound.args else None
+        if owner is None:
+            return key
+        key = key if isinstance(key, Fingerprint) else fingerprint(key)
+        both = fingerprint(("keyprint method", bytes(owner), bytes(key)))
+        return Fingerprint(bytes(both), durable=owner.durable and key.durable)
 
     def _shown(self, value: inspect.BoundArguments) -> list[Any]:
         return [self._counted(value)] if self._arguments_key is fingerprint else []
@@ -343,10 +348,8 @@ class _CachedFunction(CachedStep[inspect.BoundArguments, Any]):
                 counted[name] = collections.OrderedDict(counted[name])
         return counted
 
-    def _owner(self, bound: inspect.BoundArguments) -> Fingerprint | None:
+    def _owner(self, bound: inspect.BoundArguments) -> Fingerprint:
         """Return what the class of the first argument defines; computed once for each class."""
-        if not bound.args:
-            return None
         first = bound.args[0]
         cls = first if isinstance(first, type) else type(first)
         if cls not in self._classes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["no_fingerprint"]
+__all__ = ["has_opted_out", "no_fingerprint"]
 
 
 def no_fingerprint() -> dict[str, dict[str, Any]]:
@@ -25,3 +26,10 @@ def no_fingerprint() -> dict[str, dict[str, Any]]:
     ``{**kp.no_fingerprint(), ...}``.
     """
     return {"keyprint": {"fingerprint": False}}
+
+
+def has_opted_out(metadata: Mapping[Any, Any]) -> bool:
+    """Return whether the metadata of a field says, under whatever name, that the field does not count."""
+    # Any kind of mapping will do: naming the kind would load more than the package needs.
+    options = [option for option in metadata.values() if hasattr(option, "get")]
+    return any(option.get("fingerprint") is False for option in options)

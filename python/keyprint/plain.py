@@ -55,7 +55,7 @@ def loads(data: bytes, *, strict: bool = False) -> Any:
 
 def _is_whole(text: str) -> bool:
     """Whether a text has no surrogates, which JSON would join to other characters."""
-    return not any("\ud800" <= character <= "\udfff" for character in text) if not text.isascii() else True
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _encode(value: Any) -> Any:

@@ -29,6 +29,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from . import rule
 from ._native import Fingerprint, Fingerprinter, fingerprint
 from .errors import FingerprintError
+from .metadata import has_opted_out
 
 __all__ = ["Mode", "class_fingerprint", "step_fingerprint"]
 
@@ -66,13 +67,8 @@ _PYDANTIC_NOISE: Final = frozenset(
 _ENUM_NOISE: Final = frozenset(
     {
         *("_member_map_", "_member_names_", "_value2member_map_", "_member_type_", "_value_repr_"),
-        *(
-            "_unhashable_values_",
-            "_unhashable_values_map_",
-            "_hashable_values_",
-            "_use_args_",
-            "_new_member_",
-        ),
+        *("_unhashable_values_", "_unhashable_values_map_", "_hashable_values_", "_use_args_"),
+        "_new_member_",
         *("_flag_mask_", "_all_bits_", "_singles_mask_", "_boundary_", "_inverted_", "__new_member__"),
     }
 )
@@ -164,7 +160,7 @@ class _Meaning:
 
 def _function(function: types.FunctionType) -> Any:
     raw = getattr(function, "raw_function", None)
-    if raw is not None and "pydantic" in function.__code__.co_filename:
+    if raw is not None and function.__globals__.get("__package__", "").partition(".")[0] == "pydantic":
         return rule.ordered(raw, tag="keyprint validated")
     if function.__globals__ is vars(functools) and hasattr(function, "registry"):
         # Besides the table, a dispatcher holds caches, and how often anything was registered anywhere.
@@ -269,7 +265,11 @@ _NAMED: Final = Fingerprinter(overrides={types.FunctionType: _named_function})
 
 def _is_by_name(cls: type) -> bool:
     """Whether a class is the interpreter's own, of the standard library, or of this package."""
-    return cls.__module__.partition(".")[0] == __package__ or _is_standard(cls.__module__)
+    return _package_of(cls) == __package__ or _is_standard(cls.__module__)
+
+
+def _package_of(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
 
 
 def _is_standard(module: str) -> bool:
@@ -331,12 +331,11 @@ def _attributes(cls: type) -> dict[str, Any]:
 
 def _dataclass_field(field: Any) -> tuple[Any, ...]:
     flags = (field.name, _text(field.type), field.init, field.repr, field.hash, field.compare)
-    options = [option for option in field.metadata.values() if isinstance(option, Mapping)]
-    if any(option.get("fingerprint") is False for option in options):
+    if has_opted_out(field.metadata):
         # A field that opted out does not count, and neither does what it begins with.
         return flags
-    missing = dataclasses.MISSING
-    defaults = [("is", value) for value in (field.default, field.default_factory) if value is not missing]
+    given = [("default", field.default), ("factory", field.default_factory)]
+    defaults = [(kind, value) for kind, value in given if value is not dataclasses.MISSING]
     return (*flags, getattr(field, "kw_only", None), defaults)
 
 
@@ -345,13 +344,13 @@ def _attrs_field(field: Any) -> tuple[Any, ...]:
     factory = getattr(field.default, "factory", None)
     default = field.default if factory is None else ("factory", factory)
     # What stands for no default is of the package, and goes by its name.
-    known = _text(type(default)) if type(default).__module__.startswith("attr") else (default,)
+    known = _text(type(default)) if _package_of(type(default)) in ("attr", "attrs") else (default,)
     return (*flags, field.kw_only, known, field.converter, field.validator)
 
 
 def _pydantic_field(field: Any) -> tuple[Any, ...]:
     default = field.default
-    known = _text(type(default)) if type(default).__module__.startswith("pydantic_core") else (default,)
+    known = _text(type(default)) if _package_of(type(default)) == "pydantic_core" else (default,)
     texts = (_text(field.annotation), repr(field.metadata), repr(field.exclude), repr(field.alias))
     return (*texts, known, field.default_factory)
 

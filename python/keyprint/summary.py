@@ -9,11 +9,11 @@ import collections
 import dataclasses
 import enum
 import types
-from collections.abc import Mapping
 from typing import Any, Final
 
 from ._native import Fingerprint, _short_text, fingerprint
 from .errors import KeyprintError
+from .metadata import has_opted_out
 
 __all__ = ["describe"]
 
@@ -81,12 +81,6 @@ def _array_attribute(value: Any, name: str) -> str | None:
         return None
 
 
-def _counts(field: dataclasses.Field[Any]) -> bool:
-    """Whether a field did not opt out, under whatever name."""
-    options = [option for option in field.metadata.values() if isinstance(option, Mapping)]
-    return all(option.get("fingerprint") is not False for option in options)
-
-
 def _children(value: Any) -> tuple[list[tuple[str, Any]], bool]:
     """Return what is in a value, by place, and whether that is all of it."""
     kind = type(value)
@@ -105,7 +99,7 @@ def _children(value: Any) -> tuple[list[tuple[str, Any]], bool]:
     if isinstance(value, tuple) and isinstance(names := getattr(kind, "_fields", None), tuple):
         return [(f".{name}", item) for name, item in zip(names, value, strict=False)], True
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field.name for field in dataclasses.fields(value) if _counts(field)]
+        fields = [field.name for field in dataclasses.fields(value) if not has_opted_out(field.metadata)]
         return [(f".{name}", item) for name in fields for item in _attribute(value, name)], True
     return [], True
 

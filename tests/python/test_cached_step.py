@@ -214,6 +214,7 @@ HELD = {
     "what fields compare": "import dataclasses\n@dataclasses.dataclass(order=True)\nclass I:\n  x: int = dataclasses.field(default=0, compare=@ == 1)\nclass step:\n  def __init__(self): self.i = I()\n  def __call__(self, v): return max(self.i, I(v))",
     "a default of a class": "import dataclasses\n@dataclasses.dataclass\nclass I:\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a default factory": "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass I:\n  x: list = dataclasses.field(default_factory=lambda: [@])\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "whether a default is a factory": "import dataclasses\n@dataclasses.dataclass\nclass I:\n  x: object = dataclasses.field(**{['default', 'default_factory'][@ - 1]: list})\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a default of attrs": "import attrs\n@attrs.define\nclass I:\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a factory of attrs": "import attrs\n@attrs.define\nclass I:\n  x: list = attrs.field(factory=lambda: [@])\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a default of pydantic": "import pydantic\nclass I(pydantic.BaseModel):\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
@@ -301,6 +302,21 @@ def test_using_a_step_does_not_change_it() -> None:
     before = step_fingerprint(step, mode="strict")
     assert step(1) == 2
     assert step_fingerprint(step, mode="strict") == before
+
+
+def test_packages_are_told_by_their_whole_name() -> None:
+    """A module of the program whose name begins like that of a package is not the package's."""
+
+    def of(edit: int) -> kp.Fingerprint:
+        config = module_of("class Config:\n  def __init__(self, k): self.k = k", "attributes").Config(edit)
+        module = types.ModuleType("edited_module")
+        sys.modules["edited_module"] = module
+        module.config = config  # type: ignore[attr-defined]
+        source = "import attrs\n@attrs.define\nclass I:\n  x: object = config\nclass step:\n  c = I\n  def __call__(self, v): return v"
+        exec(source, module.__dict__)
+        return step_fingerprint(module.step(), mode="strict")
+
+    assert of(1) != of(2)
 
 
 def test_a_module_with_a_name_of_the_standard_library_is_not_it() -> None:
@@ -703,6 +719,16 @@ def test_methods_count_with_their_class(store: kp.Store) -> None:
 
     assert [run(2), run(3), run(2)] == [20, 30, 20]
     assert store.stats()["builds"] == 2
+
+
+def test_methods_of_local_classes_are_kept_in_memory() -> None:
+    class Local:
+        @kp.cached(ignore=("self",))
+        def double(self, value: int) -> int:
+            calls.append(value)
+            return 2 * value
+
+    assert [Local().double(2), Local().double(2)] == [4, 4] and calls == [2]
 
 
 def test_what_is_ignored_is_not_written_down(store: kp.Store) -> None:
