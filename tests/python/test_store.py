@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -372,7 +371,7 @@ def test_children_that_are_forked_while_others_load_can_load(store: kp.Store) ->
     def load() -> None:
         while not stop.is_set():
             for value in range(40):
-                found = reopened(store, memory=0).get(key(value))
+                found = store.get(key(value))
                 assert found is not None
                 found.load("a")
 
@@ -548,12 +547,6 @@ def test_no_reference_is_kept(store: kp.Store) -> None:
     del big
     gc.collect()
     assert alive() is None
-
-
-@pytest.fixture(autouse=True)
-def _no_leftovers() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def test_every_code_of_the_store_is_tested() -> None:

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::disk::unique;
 use crate::io::Io;
@@ -71,9 +71,10 @@ impl Loads {
         let mut name = blake3::Hasher::new();
         name.update(entry).update(blake3::hash(bytes).as_bytes()).update(part.as_bytes());
         let name = name.finalize();
-        let paths = || self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = paths().get(&name).filter(|loaded| loaded.holds()) {
-            return Ok(loaded.path.clone());
+        if let Some(loaded) = self.paths().and_then(|paths| paths.get(&name).cloned())
+            && loaded.holds()
+        {
+            return Ok(loaded.path);
         }
         let path = match sealed(bytes) {
             Ok(path) => path,
@@ -82,8 +83,20 @@ impl Loads {
                 None => return Err(error),
             },
         };
-        paths().insert(name, Loaded::new(path.clone())?);
+        if let Some(mut paths) = self.paths() {
+            paths.insert(name, Loaded::new(path.clone())?);
+        }
         Ok(path)
+    }
+
+    /// What was loaded, unless another thread has it: one that a forked child does not have would have
+    /// it for ever. Doing without costs a descriptor.
+    fn paths(&self) -> Option<MutexGuard<'_, HashMap<blake3::Hash, Loaded>>> {
+        match self.paths.try_lock() {
+            Ok(paths) => Some(paths),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -160,6 +173,15 @@ mod tests {
         assert!(take_number(MOST_NUMBERS as RawFd).is_err());
         // Another store of the same process knows nothing of the first one's paths, but of its numbers.
         assert_ne!(load(&Loads::default(), 9, "a", b"first"), first);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_will_release_is_not_waited_for() {
+        let loads = Loads::default();
+        let first = load(&loads, 1, "a", b"first");
+        let _held = loads.paths.lock().unwrap();
+        let again = load(&loads, 1, "a", b"first");
+        assert!(again != first && std::fs::read(again).unwrap() == b"first");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::notice::Notice;
 use crate::store::{How, Outcome, Outer, Store, signed};
 use crate::tier::{Tier, TierError};
 
-/// What was counted is written down after so many hits; misses and builds are written at once.
+/// What was counted is written down after so many lookups; builds are written down at once.
 const FLUSH_EVERY: u32 = 256;
 
 impl Store {
