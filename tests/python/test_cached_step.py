@@ -214,7 +214,7 @@ HELD = {
     "what fields compare": "import dataclasses\n@dataclasses.dataclass(order=True)\nclass I:\n  x: int = dataclasses.field(default=0, compare=@ == 1)\nclass step:\n  def __init__(self): self.i = I()\n  def __call__(self, v): return max(self.i, I(v))",
     "a default of a class": "import dataclasses\n@dataclasses.dataclass\nclass I:\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a default factory": "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass I:\n  x: list = dataclasses.field(default_factory=lambda: [@])\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
-    "whether a default is a factory": "import dataclasses\n@dataclasses.dataclass\nclass I:\n  x: object = dataclasses.field(**{['default', 'default_factory'][@ - 1]: list})\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
+    "whether a default is a factory": "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass I:\n  x: object = dataclasses.field(**{['default', 'default_factory'][@ - 1]: list})\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a default of attrs": "import attrs\n@attrs.define\nclass I:\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a factory of attrs": "import attrs\n@attrs.define\nclass I:\n  x: list = attrs.field(factory=lambda: [@])\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
     "a default of pydantic": "import pydantic\nclass I(pydantic.BaseModel):\n  x: int = @\nclass step:\n  c = I\n  def __call__(self, v): return self.c().x",
