@@ -1,0 +1,567 @@
+//! What a function reads: names from outside, members of those and of its parameters.
+//!
+//! An expression such as `sim.grid.dx` is a *chain*: a root and the members that follow it. A chain
+//! that ends in a plain use is a [`Use`]; one that is handed to another function is a [`Pass`], whose
+//! meaning is up to that function.
+
+use keyprint_fingerprint::Fingerprint;
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{
+    Arguments, Comprehension, Decorator, Expr, ExprCall, ExprContext, Parameters, Stmt, TypeParams,
+};
+use ruff_text_size::{Ranged, TextRange};
+use serde::{Deserialize, Serialize};
+
+use crate::bindings::{Binding, Bindings};
+use crate::lines::Lines;
+
+/// Longer chains count as a use of what their beginning leads to.
+const LONGEST_PATH: usize = 24;
+
+/// Longer chains of names for names are not followed.
+const MOST_ALIASES: usize = 16;
+
+/// Where a chain begins.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Root {
+    /// A parameter, by position among all of them.
+    Parameter(u16),
+    /// A variable of an enclosing function.
+    Free(String),
+    /// A global of the module, or a builtin.
+    Global(String),
+    /// Something that the function itself imports.
+    Import {
+        /// The module, without the dots of a relative import.
+        module: String,
+        /// How many dots there are.
+        level: u32,
+        /// What is imported from it, if not itself.
+        name: Option<String>,
+    },
+}
+
+/// What is done with what a chain leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum How {
+    /// Anything: all of it counts.
+    Whole,
+    /// It is called.
+    Called,
+    /// It says what type something has.
+    Annotation,
+    /// It is looked up behind a class, by `super()`.
+    Super,
+}
+
+/// A chain that is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Use {
+    /// Where it begins.
+    pub root: Root,
+    /// The members that follow.
+    pub path: Vec<String>,
+    /// What is done with it.
+    pub how: How,
+    /// Where it is read.
+    pub line: u32,
+}
+
+/// Where an argument goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Slot {
+    /// By position.
+    Position(u16),
+    /// By name.
+    Keyword(String),
+}
+
+/// A chain that is handed to a function, which is a chain itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    /// Where the argument begins.
+    pub root: Root,
+    /// Its members.
+    pub path: Vec<String>,
+    /// Where the function begins.
+    pub callee: Root,
+    /// Its members.
+    pub callee_path: Vec<String>,
+    /// Which argument it is.
+    pub slot: Slot,
+    /// Where it is handed over.
+    pub line: u32,
+}
+
+/// What a function reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) uses: Vec<Use>,
+    pub(crate) passes: Vec<Pass>,
+}
+
+/// A function to look at.
+pub(crate) struct Subject<'a> {
+    pub(crate) parameters: Option<&'a Parameters>,
+    pub(crate) type_parameters: Option<&'a TypeParams>,
+    pub(crate) returns: Option<&'a Expr>,
+    pub(crate) body: Body<'a>,
+}
+
+/// What a function consists of.
+#[derive(Clone, Copy)]
+pub(crate) enum Body<'a> {
+    Statements(&'a [Stmt]),
+    Expression(&'a Expr),
+}
+
+/// Looks at a function inside `enclosing` scopes, of which only those of functions are given.
+/// `class` is the innermost class around it, whose name private members carry.
+pub(crate) fn of<'a>(
+    subject: &Subject<'a>,
+    enclosing: &[Bindings<'a>],
+    class: Option<&'a str>,
+    lines: &Lines,
+) -> Found {
+    let mut own = match subject.body {
+        Body::Statements(body) => Bindings::of_body(body),
+        Body::Expression(expr) => Bindings::of_expr(expr),
+    };
+    if let Some(parameters) = subject.parameters {
+        own.add_parameters(parameters, true);
+    }
+    own.add_type_parameters(subject.type_parameters);
+    let mut reader = Reader {
+        scopes: vec![Scope { bindings: own, is_class: false }],
+        enclosing,
+        classes: class.into_iter().collect(),
+        lines,
+        annotation: false,
+        found: Found::default(),
+    };
+    reader.annotations(subject.parameters, subject.returns, subject.type_parameters);
+    match subject.body {
+        Body::Statements(body) => reader.visit_body(body),
+        Body::Expression(expr) => reader.visit_expr(expr),
+    }
+    let mut found = reader.found;
+    dedup(&mut found.uses, |one| (one.root.clone(), one.path.clone(), one.how));
+    dedup(&mut found.passes, |one| {
+        (
+            (one.root.clone(), one.path.clone()),
+            (one.callee.clone(), one.callee_path.clone()),
+            one.slot.clone(),
+        )
+    });
+    found
+}
+
+/// Keeps the first of those that say the same.
+fn dedup<T, K: std::hash::Hash + Eq>(items: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    let mut seen = std::collections::HashSet::new();
+    items.retain(|item| seen.insert(key(item)));
+}
+
+struct Scope<'a> {
+    bindings: Bindings<'a>,
+    is_class: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Chain {
+    root: Root,
+    path: Vec<String>,
+}
+
+struct Reader<'a, 'l> {
+    /// Innermost last; the first is that of the function itself.
+    scopes: Vec<Scope<'a>>,
+    enclosing: &'l [Bindings<'a>],
+    /// Innermost last.
+    classes: Vec<&'a str>,
+    lines: &'l Lines,
+    annotation: bool,
+    found: Found,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn annotations(
+        &mut self,
+        parameters: Option<&'a Parameters>,
+        returns: Option<&'a Expr>,
+        type_parameters: Option<&'a TypeParams>,
+    ) {
+        for parameter in parameters.into_iter().flat_map(|parameters| parameters.iter()) {
+            if let Some(annotation) = parameter.annotation() {
+                self.visit_annotation(annotation);
+            }
+        }
+        if let Some(returns) = returns {
+            self.visit_annotation(returns);
+        }
+        if let Some(type_parameters) = type_parameters {
+            let before = std::mem::replace(&mut self.annotation, true);
+            visitor::walk_type_params(self, type_parameters);
+            self.annotation = before;
+        }
+    }
+
+    /// A private name, as the class around it makes it.
+    fn mangled(&self, name: &str) -> String {
+        match self.classes.last().map(|class| class.trim_start_matches('_')) {
+            Some(class)
+                if name.starts_with("__")
+                    && !name.ends_with("__")
+                    && !name.contains('.')
+                    && !class.is_empty() =>
+            {
+                format!("_{class}{name}")
+            }
+            _ => name.to_owned(),
+        }
+    }
+
+    /// What a name leads to; nothing if it is a local that holds no more than the function's own work.
+    fn resolve(&self, name: &'a str, aliases: usize) -> Option<Chain> {
+        let root = |root| Some(Chain { root, path: Vec::new() });
+        for (at, scope) in self.scopes.iter().enumerate().rev() {
+            // The names of a class are seen in its body only.
+            if scope.is_class && at + 1 != self.scopes.len() {
+                continue;
+            }
+            if scope.bindings.globals.contains(name) {
+                return root(Root::Global(self.mangled(name)));
+            }
+            match scope.bindings.names.get(name) {
+                None => {}
+                Some(Binding::Parameter(at)) => return root(Root::Parameter(*at)),
+                Some(Binding::Once(value)) if aliases < MOST_ALIASES => {
+                    return self.chain(value, aliases + 1);
+                }
+                Some(Binding::Import { module, level, name }) => {
+                    return root(Root::Import { module: module.clone(), level: *level, name: name.clone() });
+                }
+                Some(Binding::Once(_) | Binding::Local) => return None,
+            }
+        }
+        for bindings in self.enclosing.iter().rev() {
+            if bindings.globals.contains(name) {
+                break;
+            }
+            if bindings.names.contains_key(name) {
+                return root(Root::Free(self.mangled(name)));
+            }
+        }
+        root(Root::Global(self.mangled(name)))
+    }
+
+    /// The chain that an expression is, if it is one.
+    fn chain(&self, expr: &'a Expr, aliases: usize) -> Option<Chain> {
+        // From the last member inwards to the root.
+        let mut members: Vec<String> = Vec::new();
+        let mut expr = expr;
+        loop {
+            match expr {
+                Expr::Name(name) => {
+                    let mut chain = self.resolve(name.id.as_str(), aliases)?;
+                    chain.path.extend(members.into_iter().rev());
+                    return Some(chain);
+                }
+                Expr::Attribute(attribute) => {
+                    members.push(self.mangled(&attribute.attr));
+                    expr = &attribute.value;
+                }
+                Expr::Call(call) => {
+                    let (owner, member) = self.as_getattr(call)?;
+                    members.push(member);
+                    expr = owner;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn is_builtin(&self, expr: &'a Expr, name: &str) -> bool {
+        matches!(expr, Expr::Name(found) if found.id.as_str() == name)
+            && matches!(self.chain(expr, 0), Some(Chain { root: Root::Global(_), .. }))
+    }
+
+    /// `getattr(owner, "member")` is `owner.member`.
+    fn as_getattr(&self, call: &'a ExprCall) -> Option<(&'a Expr, String)> {
+        let Arguments { args, keywords, .. } = &call.arguments;
+        match &**args {
+            [owner, Expr::StringLiteral(member)]
+                if keywords.is_empty() && self.is_builtin(&call.func, "getattr") =>
+            {
+                Some((owner, member.value.to_str().to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The member that `super().member` or `super(C, self).member` asks for.
+    fn as_super(&self, expr: &'a Expr) -> Option<String> {
+        let Expr::Attribute(attribute) = expr else { return None };
+        let Expr::Call(call) = &*attribute.value else { return None };
+        self.is_builtin(&call.func, "super").then(|| self.mangled(&attribute.attr))
+    }
+
+    fn line(&self, range: TextRange) -> u32 {
+        self.lines.at(range.start())
+    }
+
+    fn used(&mut self, chain: Chain, how: How, range: TextRange) {
+        let Chain { root, mut path } = chain;
+        let long = path.len() > LONGEST_PATH;
+        path.truncate(LONGEST_PATH);
+        let how = match how {
+            _ if long => How::Whole,
+            How::Whole if self.annotation => How::Annotation,
+            how => how,
+        };
+        self.found.uses.push(Use { root, path, how, line: self.line(range) });
+    }
+
+    fn call(&mut self, call: &'a ExprCall) {
+        if let Some(member) = self.as_super(&call.func) {
+            let chain = Chain { root: Root::Parameter(0), path: vec![member] };
+            self.used(chain, How::Super, call.range());
+            self.visit_arguments(&call.arguments);
+            return;
+        }
+        if self.is_builtin(&call.func, "super") {
+            // Kept for later: anything may be asked of it.
+            let chain = Chain { root: Root::Parameter(0), path: Vec::new() };
+            self.used(chain, How::Super, call.range());
+        }
+        let callee = self.chain(&call.func, 0).filter(|callee| callee.path.len() <= LONGEST_PATH);
+        match &callee {
+            Some(callee) => self.used(callee.clone(), How::Called, call.func.range()),
+            None => self.visit_expr(&call.func),
+        }
+        let mut positions = Some(0u16);
+        for argument in &call.arguments.args {
+            if let Expr::Starred(_) = argument {
+                // How many arguments that makes is not known here.
+                positions = None;
+            }
+            let slot = positions.map(Slot::Position);
+            positions = positions.and_then(|at| at.checked_add(1));
+            self.argument(argument, callee.as_ref(), slot);
+        }
+        for keyword in &call.arguments.keywords {
+            let slot = keyword.arg.as_ref().map(|name| Slot::Keyword(name.to_string()));
+            self.argument(&keyword.value, callee.as_ref(), slot);
+        }
+    }
+
+    fn argument(&mut self, argument: &'a Expr, callee: Option<&Chain>, slot: Option<Slot>) {
+        match (self.chain(argument, 0), callee, slot) {
+            (Some(chain), Some(callee), Some(slot)) if chain.path.len() <= LONGEST_PATH => {
+                self.found.passes.push(Pass {
+                    root: chain.root,
+                    path: chain.path,
+                    callee: callee.root.clone(),
+                    callee_path: callee.path.clone(),
+                    slot,
+                    line: self.line(argument.range()),
+                });
+            }
+            _ => self.visit_expr(argument),
+        }
+    }
+
+    fn comprehension(&mut self, parts: &[&'a Expr], generators: &'a [Comprehension]) {
+        let Some((first, rest)) = generators.split_first() else { return };
+        self.visit_expr(&first.iter);
+        let mut own = Bindings::default();
+        for generator in generators {
+            own.names.extend(Bindings::of_target(&generator.target).names);
+        }
+        self.scopes.push(Scope { bindings: own, is_class: false });
+        self.visit_expr(&first.target);
+        first.ifs.iter().for_each(|condition| self.visit_expr(condition));
+        for generator in rest {
+            self.visit_expr(&generator.iter);
+            self.visit_expr(&generator.target);
+            generator.ifs.iter().for_each(|condition| self.visit_expr(condition));
+        }
+        parts.iter().for_each(|part| self.visit_expr(part));
+        self.scopes.pop();
+    }
+
+    /// A function inside the one that is looked at.
+    fn nested(&mut self, parameters: Option<&'a Parameters>, mut own: Bindings<'a>, body: Body<'a>) {
+        if let Some(parameters) = parameters {
+            own.add_parameters(parameters, false);
+        }
+        self.scopes.push(Scope { bindings: own, is_class: false });
+        match body {
+            Body::Statements(body) => self.visit_body(body),
+            Body::Expression(expr) => self.visit_expr(expr),
+        }
+        self.scopes.pop();
+    }
+
+    fn defaults(&mut self, parameters: Option<&'a Parameters>) {
+        for parameter in parameters.into_iter().flat_map(Parameters::iter_non_variadic_params) {
+            if let Some(default) = parameter.default() {
+                self.visit_expr(default);
+            }
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Reader<'a, '_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::FunctionDef(def) => {
+                def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                self.defaults(Some(&def.parameters));
+                let mut own = Bindings::of_body(&def.body);
+                own.add_type_parameters(def.type_params.as_deref());
+                // Type parameters are seen by the annotations; the rest of the scope is not in their way.
+                let mut types = Bindings::default();
+                types.add_type_parameters(def.type_params.as_deref());
+                self.scopes.push(Scope { bindings: types, is_class: false });
+                self.annotations(Some(&def.parameters), def.returns.as_deref(), def.type_params.as_deref());
+                self.scopes.pop();
+                self.nested(Some(&def.parameters), own, Body::Statements(&def.body));
+            }
+            Stmt::ClassDef(def) => {
+                def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                let mut types = Bindings::default();
+                types.add_type_parameters(def.type_params.as_deref());
+                self.scopes.push(Scope { bindings: types, is_class: false });
+                if let Some(arguments) = &def.arguments {
+                    self.visit_arguments(arguments);
+                }
+                self.scopes.push(Scope { bindings: Bindings::of_body(&def.body), is_class: true });
+                self.classes.push(def.name.as_str());
+                self.visit_body(&def.body);
+                self.classes.pop();
+                self.scopes.pop();
+                self.scopes.pop();
+            }
+            Stmt::Assign(assign) => {
+                // A name for a chain stands for it wherever it is used.
+                let is_alias =
+                    matches!(&*assign.targets, [Expr::Name(name)] if self.is_alias(name.id.as_str()));
+                if !is_alias {
+                    self.visit_expr(&assign.value);
+                    assign.targets.iter().for_each(|target| self.visit_expr(target));
+                }
+            }
+            Stmt::AnnAssign(assign) => {
+                self.visit_annotation(&assign.annotation);
+                let is_alias = matches!(&*assign.target, Expr::Name(name) if self.is_alias(name.id.as_str()));
+                if !is_alias {
+                    if let Some(value) = &assign.value {
+                        self.visit_expr(value);
+                    }
+                    self.visit_expr(&assign.target);
+                }
+            }
+            Stmt::AugAssign(assign) => {
+                // The target is read as well, whatever its context says.
+                if let Some(chain) = self.chain(&assign.target, 0) {
+                    self.used(chain, How::Whole, assign.target.range());
+                }
+                self.visit_expr(&assign.target);
+                self.visit_expr(&assign.value);
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Some(member) = self.as_super(expr) {
+            let chain = Chain { root: Root::Parameter(0), path: vec![member] };
+            return self.used(chain, How::Super, expr.range());
+        }
+        match expr {
+            // Binding a name reads nothing.
+            Expr::Name(name) if !matches!(name.ctx, ExprContext::Load) => {}
+            Expr::Name(_) | Expr::Attribute(_) => match self.chain(expr, 0) {
+                Some(chain) => self.used(chain, How::Whole, expr.range()),
+                None => visitor::walk_expr(self, expr),
+            },
+            Expr::Call(call) => match self.chain(expr, 0) {
+                Some(chain) => self.used(chain, How::Whole, expr.range()),
+                None => self.call(call),
+            },
+            Expr::Lambda(lambda) => {
+                self.defaults(lambda.parameters.as_deref());
+                let own = Bindings::of_expr(&lambda.body);
+                self.nested(lambda.parameters.as_deref(), own, Body::Expression(&lambda.body));
+            }
+            Expr::ListComp(comp) => self.comprehension(&[&comp.elt], &comp.generators),
+            Expr::SetComp(comp) => self.comprehension(&[&comp.elt], &comp.generators),
+            Expr::Generator(comp) => self.comprehension(&[&comp.elt], &comp.generators),
+            Expr::DictComp(comp) => {
+                let key = comp.key.as_deref();
+                let parts: Vec<&'a Expr> = key.into_iter().chain([&*comp.value]).collect();
+                self.comprehension(&parts, &comp.generators);
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+
+    fn visit_annotation(&mut self, annotation: &'a Expr) {
+        let before = std::mem::replace(&mut self.annotation, true);
+        self.visit_expr(annotation);
+        self.annotation = before;
+    }
+
+    fn visit_decorator(&mut self, decorator: &'a Decorator) {
+        self.visit_expr(&decorator.expression);
+    }
+}
+
+impl<'a> Reader<'a, '_> {
+    /// Whether a name of the innermost scope is another name for a chain.
+    fn is_alias(&self, name: &str) -> bool {
+        let scope = self.scopes.last().expect("the function's own scope is never left");
+        match scope.bindings.names.get(name) {
+            Some(Binding::Once(value)) => !scope.is_class && self.chain(value, 1).is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// The chain that a decorator's expression is, or calls: `@kernel`, `@lang.kernel(fast=True)`.
+pub(crate) fn decorator_chain(expr: &Expr) -> Vec<String> {
+    let mut expr = match expr {
+        Expr::Call(call) => &*call.func,
+        other => other,
+    };
+    let mut members = Vec::new();
+    loop {
+        match expr {
+            Expr::Name(name) => {
+                members.push(name.id.to_string());
+                members.reverse();
+                return members;
+            }
+            Expr::Attribute(attribute) => {
+                members.push(attribute.attr.to_string());
+                expr = &attribute.value;
+            }
+            _ => return Vec::new(),
+        }
+    }
+}
+
+/// Fingerprints as plain bytes.
+pub(crate) mod digest_bytes {
+    use super::{Deserialize, Fingerprint, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(digest: &Fingerprint, to: S) -> Result<S::Ok, S::Error> {
+        digest.as_bytes().serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fingerprint, D::Error> {
+        <[u8; Fingerprint::LEN]>::deserialize(from).map(Fingerprint::from_bytes)
+    }
+}
