@@ -25,7 +25,16 @@ from ._native import (
     fingerprint,
     fold,
 )
-from .errors import CycleError, FingerprintError, KeyprintError, StoreError, StoreWarning
+from .errors import (
+    CycleError,
+    DriftError,
+    FingerprintError,
+    FunctionKeyError,
+    KeyprintError,
+    SignatureError,
+    StoreError,
+    StoreWarning,
+)
 from .keys import Key
 from .metadata import no_fingerprint
 from .store import Store
@@ -34,40 +43,70 @@ from .version import __version__
 # Importing Keyprint must not cost what only some programs need: `typing`, `inspect`, `json`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .arguments import Argument, register_argument
     from .cached_step import CachedStep, Chain, cached
+    from .dispatch import Kernel, Observations, jit
+    from .function_key import FunctionKey
+    from .packages import Packages
     from .serializers import Serializer
+    from .specialization import Artifact, NativeCode, Specialization, Target
 
 _LATER = {
+    "Argument": "arguments",
+    "Artifact": "specialization",
     "CachedStep": "cached_step",
     "Chain": "cached_step",
-    "cached": "cached_step",
+    "FunctionKey": "function_key",
+    "Kernel": "dispatch",
+    "NativeCode": "specialization",
+    "Observations": "dispatch",
+    "Packages": "packages",
     "Serializer": "serializers",
+    "Specialization": "specialization",
+    "Target": "specialization",
+    "cached": "cached_step",
+    "jit": "dispatch",
+    "register_argument": "arguments",
 }
 
 __all__ = [
     "ENCODING_VERSION",
+    "Argument",
+    "Artifact",
     "CachedStep",
     "Chain",
     "CycleError",
     "Difference",
+    "DriftError",
     "Entry",
     "Explanation",
     "Fingerprint",
     "FingerprintError",
     "Fingerprinter",
+    "FunctionKey",
+    "FunctionKeyError",
     "Inspection",
+    "Kernel",
     "Key",
     "KeyprintError",
+    "NativeCode",
+    "Observations",
+    "Packages",
     "Serializer",
+    "SignatureError",
+    "Specialization",
     "Store",
     "StoreError",
     "StoreWarning",
+    "Target",
     "__version__",
     "cached",
     "errors",
     "fingerprint",
     "fold",
+    "jit",
     "no_fingerprint",
+    "register_argument",
     "rule",
 ]
 

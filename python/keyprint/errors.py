@@ -1,7 +1,8 @@
 """The exceptions of Keyprint.
 
 Every exception has a stable ``code`` and, where it concerns a value, the ``path`` to the culprit
-inside that value and a ``hint``. ``FINGERPRINT_CODES`` and ``STORE_CODES`` list the codes.
+inside that value and a ``hint``. ``FINGERPRINT_CODES``, ``STORE_CODES`` and ``FUNCTION_CODES`` list
+the codes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINGERPRINT_CODES",
+    "FUNCTION_CODES",
     "STORE_CODES",
     "CycleError",
+    "DriftError",
     "FingerprintError",
+    "FunctionKeyError",
     "KeyprintError",
+    "SignatureError",
     "StoreError",
     "StoreWarning",
 ]
@@ -48,6 +53,21 @@ STORE_CODES: Final[dict[str, str]] = {
     "not-plain": "data that would not come back as it was",
     "part-name": "a name of a part that cannot be a file everywhere, or is taken",
     "untrusted": "others could have written what is about to be loaded",
+}
+
+#: Why a function has no key, or a call no signature.
+FUNCTION_CODES: Final[dict[str, str]] = {
+    "argument-type": "an argument of a type that says nothing about what a compiler may depend on",
+    "drift": "something that the function reads is no longer what it was when it was compiled",
+    "dynamic-names": "the function reads names that cannot be known before it runs",
+    "missing-member": "an argument has no member that the function reads",
+    "module-value": "a module of the program is used as a value, so that anything in it may be read",
+    "no-function": "not a function, nor anything that leads to one",
+    "no-source": "the source of the function cannot be read, or is not what was loaded",
+    "unidentified": "a value that the function reads cannot be told apart from others",
+    "unstable": "what the function reads kept changing while it was looked at",
+    "variadic": "a kernel with `*` or `**` parameters",
+    "writable-array": "the function reads an array that can change without notice",
 }
 
 
@@ -86,8 +106,8 @@ class CycleError(FingerprintError, ValueError):
     """A value contains itself, and cycles are refused."""
 
 
-class StoreError(KeyprintError):
-    """Something cannot be stored, or not be used from a store."""
+class _Coded(KeyprintError):
+    """A message, a code, and a hint."""
 
     def __init__(self, message: str, *, code: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -99,7 +119,27 @@ class StoreError(KeyprintError):
         return text if self.hint is None else f"{text}\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return make_store_error, (self.code, self.args[0], self.hint)
+        return _make_coded, (type(self), self.args[0], self.code, self.hint)
+
+
+def _make_coded(kind: type[_Coded], message: str, code: str, hint: str | None) -> _Coded:
+    return kind(message, code=code, hint=hint)
+
+
+class StoreError(_Coded):
+    """Something cannot be stored, or not be used from a store."""
+
+
+class FunctionKeyError(_Coded, TypeError):
+    """A function has no key: something that it reads cannot be identified."""
+
+
+class SignatureError(_Coded, TypeError):
+    """An argument has no signature: nothing says what a compiler may depend on."""
+
+
+class DriftError(_Coded, RuntimeError):
+    """Something that a compiled function reads has changed since."""
 
 
 class StoreWarning(UserWarning):

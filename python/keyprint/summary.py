@@ -15,7 +15,7 @@ from ._native import Fingerprint, _short_text, fingerprint
 from .errors import KeyprintError
 from .metadata import has_opted_out
 
-__all__ = ["describe"]
+__all__ = ["Shown", "describe", "text_of"]
 
 #: As many parts as a manifest keeps.
 _MOST_PARTS: Final = 64
@@ -23,6 +23,13 @@ _MOST_PARTS: Final = 64
 _MOST_ITEMS: Final = 64
 #: Longer texts of containers are not shown.
 _MOST_TEXT: Final = 80
+
+
+class Shown(str):
+    """A text that stands for a value, and is shown as it is."""
+
+    __slots__ = ()
+
 
 _SCALARS: Final = (type(None), bool, int, float, complex, str, bytes)
 
@@ -52,6 +59,8 @@ def describe(value: Any) -> tuple[str, list[tuple[str, Fingerprint, str]], bool]
 def text_of(value: Any) -> str:
     """Return a short text for a value, without running code of its class."""
     kind = type(value)
+    if kind is Shown:
+        return str(value)
     if isinstance(value, Fingerprint):
         return f"fingerprint {value.short}"
     if isinstance(value, enum.Enum):

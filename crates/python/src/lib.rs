@@ -12,8 +12,14 @@ mod failure;
 mod fingerprint;
 mod fingerprinter;
 mod fold;
+mod guard;
 mod imports;
 mod key;
+mod launch;
+mod layout;
+mod member;
+mod ndarray;
+mod source;
 mod store;
 mod trace;
 mod walk;
@@ -39,7 +45,16 @@ mod _native {
     #[pymodule_export]
     use crate::fold::{aggregate, fold};
     #[pymodule_export]
+    use crate::guard::Guards;
+    #[pymodule_export]
     use crate::key::PyKey;
+    #[pymodule_export]
+    use crate::launch::{
+        _add_entry, _add_world, _array_spec, _dlpack_spec, _forget_worlds, _kernel_stats, _kernel_type,
+        _make_kernel,
+    };
+    #[pymodule_export]
+    use crate::source::{SourceFunction, SourceTable};
     #[pymodule_export]
     use crate::store::PyStore;
 

@@ -3,8 +3,8 @@
 //! The parser, and everything that walks its trees, recurses. So depth is bounded before parsing, by a
 //! look at the tokens, and the work is done on a thread whose stack is large enough for that bound.
 
-use ruff_python_ast::ModModule;
 use ruff_python_ast::token::TokenKind;
+use ruff_python_ast::{Expr, ModModule};
 use ruff_python_parser::{Mode, ParseOptions, lexer};
 
 /// Deeper trees are refused. CPython itself refuses at about this depth.
@@ -73,6 +73,17 @@ pub(crate) fn with_tree<T: Send>(
             Err(error) => Err(SourceError::Thread(error.to_string())),
         }
     })
+}
+
+/// Parses an expression that is short enough for the stack at hand, and hands it to `work`.
+pub(crate) fn with_expression<T>(text: &str, work: impl FnOnce(&Expr) -> T) -> Result<T, SourceError> {
+    if u32::try_from(text.len()).is_err() || levels(text) > SHALLOW {
+        return Err(SourceError::Depth);
+    }
+    match ruff_python_parser::parse_expression(text) {
+        Ok(parsed) => Ok(work(parsed.expr())),
+        Err(error) => Err(SourceError::Syntax { line: 1, message: error.error.to_string() }),
+    }
 }
 
 /// Operators seen since the last comma, inside one open bracket.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bindings::{Binding, Bindings};
 use crate::lines::Lines;
+use crate::parse::with_expression;
 
 /// Longer chains count as a use of what their beginning leads to.
 const LONGEST_PATH: usize = 24;
@@ -222,7 +223,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// What a name leads to; nothing if it is a local that holds no more than the function's own work.
-    fn resolve(&self, name: &'a str, aliases: usize) -> Option<Chain> {
+    fn resolve(&self, name: &str, aliases: usize) -> Option<Chain> {
         let root = |root| Some(Chain { root, path: Vec::new() });
         for (at, scope) in self.scopes.iter().enumerate().rev() {
             // The names of a class are seen in its body only.
@@ -490,6 +491,9 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 Some(chain) => self.used(chain, How::Whole, expr.range()),
                 None => self.call(call),
             },
+            Expr::StringLiteral(text) if self.annotation => {
+                self.quoted(text.value.to_str(), expr.range());
+            }
             Expr::Lambda(lambda) => {
                 self.defaults(lambda.parameters.as_deref());
                 let own = Bindings::of_expr(&lambda.body);
@@ -519,12 +523,43 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
 }
 
 impl<'a> Reader<'a, '_> {
+    /// An annotation that is written as a string: the names in it are read all the same.
+    fn quoted(&mut self, text: &str, range: TextRange) {
+        let Ok(parsed) = with_expression(text, |expr| {
+            let mut names = Names::default();
+            names.visit_expr(expr);
+            names.0
+        }) else {
+            return;
+        };
+        for mut members in parsed {
+            let name = members.remove(0);
+            if let Some(mut chain) = self.resolve(&name, 0) {
+                chain.path.extend(members);
+                self.used(chain, How::Annotation, range);
+            }
+        }
+    }
+
     /// Whether a name of the innermost scope is another name for a chain.
     fn is_alias(&self, name: &str) -> bool {
         let scope = self.scopes.last().expect("the function's own scope is never left");
         match scope.bindings.names.get(name) {
             Some(Binding::Once(value)) => !scope.is_class && self.chain(value, 1).is_some(),
             _ => false,
+        }
+    }
+}
+
+/// The chains of an expression, by name alone.
+#[derive(Default)]
+struct Names(Vec<Vec<String>>);
+
+impl<'a> Visitor<'a> for Names {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match decorator_chain(expr) {
+            members if !members.is_empty() && !expr.is_call_expr() => self.0.push(members),
+            _ => visitor::walk_expr(self, expr),
         }
     }
 }

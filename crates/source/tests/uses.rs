@@ -119,6 +119,8 @@ fn scopes() {
 fn annotations_are_read() {
     check("def f(a: A[B, 2]) -> m.R:\n  x: L = 1\n  return x", &["A: ", "B: ", "m.R: ", "L: "]);
     check("def f[T: K](a: T): pass", &["K: "]);
+    check("def f(a: 'A[m.B, int]') -> 'no python at all': pass", &["A: ", "m.B: ", "int: "]);
+    check("def f(a: A['B']): return 'C'", &["A: ", "B: "]);
 }
 
 #[test]

@@ -10,12 +10,12 @@ use pyo3::types::{PyString, PyType};
 
 use super::builtin::Builtin;
 use super::fields::{Declared, declared_fields, fields_rule, named_tuple_fields, record_of_fields};
-use super::layout;
 use super::plan::{Class, Field, Layout, Place, Plan, Rule};
 use crate::config::{Config, Mode};
 use crate::describe::{Description, Form};
 use crate::failure::{Failure, Walked};
 use crate::fingerprint::PyFingerprint;
+use crate::layout;
 
 /// Makes the plan for the type of `object`.
 pub(crate) fn plan<'py>(config: &Config, object: &Bound<'py, PyAny>) -> Walked<Plan> {

@@ -5,10 +5,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::classify::{OwnNamespace, class_attribute};
-use super::layout;
 use super::plan::{Class, Field, Layout, Place, Rule};
 use crate::config::Config;
 use crate::failure::Walked;
+use crate::layout;
 
 /// The declared fields of a class that has such, and whether attributes beyond them count.
 pub(super) struct Declared {

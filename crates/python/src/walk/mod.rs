@@ -7,7 +7,7 @@
 //! | module | what it knows |
 //! | --- | --- |
 //! | [`builtin`] | reading builtin values without running Python code |
-//! | [`layout`] | where instances keep their attributes |
+//! | [`layout`](crate::layout) | where instances keep their attributes |
 //! | [`classify`], [`fields`], [`plan`] | how the instances of a type are read, found out once |
 //! | [`open`] | starting an object: from plan to frame |
 //! | [`advance`] | going on with it: the next child, by where it comes from |
@@ -33,7 +33,6 @@ mod element;
 mod fields;
 mod frame;
 mod identity;
-mod layout;
 mod open;
 pub(crate) mod plan;
 mod reduce;

@@ -17,9 +17,9 @@ use pyo3::types::{PyString, PyType};
 use rustc_hash::FxHashMap;
 
 use super::builtin::Builtin;
-use super::layout::{self, Attributes};
 use super::reduce::PARTS;
 use crate::failure::Walked;
+use crate::layout::{self, Attributes};
 
 /// The name that a class goes by.
 #[derive(Clone, Debug)]
@@ -282,7 +282,7 @@ fn dict_pairs<'py>(
 }
 
 /// CPython's version tag of a type, which every change to it or its bases replaces.
-fn type_version(class: &Bound<'_, PyType>) -> u32 {
+pub(crate) fn type_version(class: &Bound<'_, PyType>) -> u32 {
     // SAFETY: a live type.
     unsafe {
         let class = class.as_type_ptr();

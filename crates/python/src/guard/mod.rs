@@ -1,0 +1,483 @@
+//! [`Guards`]: whether what a compiled artifact depends on is still what it was.
+//!
+//! Whoever resolves a function reads every name, cell, member and container through a guard, which
+//! remembers what it handed out. [`Guards::hold`] then tells, without running Python code and in a
+//! few nanoseconds each, whether all of it is still there. Where CPython keeps a version of a dict or
+//! a type, an unchanged version is answer enough; otherwise pointers are compared.
+//!
+//! # Invariants
+//!
+//! - A guard that holds proves that reading again would find the very same objects. Equal but other
+//!   objects do not hold: whoever asked looks again, and finds out whether that matters.
+//! - An object that a guard compares by address cannot have been replaced by another at the same
+//!   address: it is owned, or a weak reference to it is alive.
+//! - Arrays and instances are not kept alive: guards own functions, classes, modules, cells and plain
+//!   values, and refer to everything else weakly.
+//! - Checking never raises: what cannot be told does not hold.
+
+mod held;
+mod version;
+mod watch;
+
+use std::cell::RefCell;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+
+pub(crate) use self::held::Held;
+use self::version::dict_version;
+use crate::layout;
+use crate::member::Member;
+use crate::ndarray::{self, ArrayHead, DtypeHead};
+use crate::walk::builtin::{dict_get, dict_len, dict_next};
+use crate::walk::plan::type_version;
+
+/// Something to compare.
+pub(crate) enum Check {
+    /// Names in the dict of a module, or builtins.
+    Names { dict: Py<PyDict>, version: u64, entries: Vec<(Py<PyAny>, Option<Held>)> },
+    /// What a function is made of.
+    Function(FunctionState),
+    /// What a closure cell holds.
+    Cell { cell: Py<PyAny>, content: Option<Held> },
+    /// What a class and its bases define.
+    Type { class: Py<PyType>, version: u32 },
+    /// The items of a list.
+    List { list: Py<PyAny>, items: Vec<Held> },
+    /// The items of a dict, in order.
+    Dict { dict: Py<PyAny>, version: u64, items: Vec<(Held, Held)> },
+    /// The elements of a set, in its order.
+    Set { set: Py<PyAny>, items: Vec<Held> },
+    /// A read-only array.
+    Array(ArrayState),
+    /// Members that are stored in an instance.
+    Members {
+        object: Held,
+        class: *mut ffi::PyTypeObject,
+        members: Vec<(Member, Option<Held>)>,
+        count: Option<usize>,
+    },
+}
+
+/// The objects that decide what a function does.
+pub(crate) struct FunctionState {
+    function: Py<PyAny>,
+    parts: [Option<Held>; 5],
+}
+
+impl FunctionState {
+    fn new(function: &Bound<'_, PyAny>) -> Self {
+        let parts = Self::read(function).map(|part| part.map(|part| Held::strong(&part)));
+        Self { function: function.clone().unbind(), parts }
+    }
+
+    /// Code, defaults, keyword defaults, closure, attributes.
+    fn read<'a, 'py>(function: &Bound<'py, PyAny>) -> [Option<Borrowed<'a, 'py, PyAny>>; 5] {
+        let (py, pointer) = (function.py(), function.as_ptr());
+        // SAFETY: the caller checked that this is a function; the parts are borrowed from it, or null.
+        unsafe {
+            let part = |part: *mut ffi::PyObject| {
+                if part.is_null() { None } else { Some(Borrowed::from_ptr(py, part)) }
+            };
+            [
+                part(ffi::PyFunction_GetCode(pointer)),
+                part(PyFunction_GetDefaults(pointer)),
+                part(PyFunction_GetKwDefaults(pointer)),
+                part(PyFunction_GetClosure(pointer)),
+                part(layout::function_dict(pointer)),
+            ]
+        }
+    }
+
+    fn holds(&self, py: Python<'_>) -> bool {
+        let found = Self::read(self.function.bind(py));
+        self.parts
+            .iter()
+            .zip(found)
+            .all(|(known, found)| same(known.as_ref(), found.as_ref().map(|one| one.as_ptr())))
+    }
+}
+
+unsafe extern "C" {
+    fn PyFunction_GetKwDefaults(function: *mut ffi::PyObject) -> *mut ffi::PyObject;
+    fn PyFunction_GetDefaults(function: *mut ffi::PyObject) -> *mut ffi::PyObject;
+    fn PyFunction_GetClosure(function: *mut ffi::PyObject) -> *mut ffi::PyObject;
+}
+
+/// A NumPy array that nobody may write, as long as nobody allows it.
+pub(crate) struct ArrayState {
+    array: Held,
+    data: *mut u8,
+    flags: i32,
+    shape: Vec<isize>,
+    strides: Vec<isize>,
+    dtype: *mut DtypeHead,
+}
+
+impl ArrayState {
+    fn new(array: &Bound<'_, PyAny>) -> Self {
+        // SAFETY: the caller checked the type.
+        let head = unsafe { ndarray::head(array.as_ptr()) };
+        let (shape, strides) = Self::extent(head);
+        Self {
+            array: Held::of(array),
+            data: head.data,
+            flags: head.flags,
+            shape: shape.to_vec(),
+            strides: strides.to_vec(),
+            dtype: head.dtype,
+        }
+    }
+
+    fn extent(head: &ArrayHead) -> (&[isize], &[isize]) {
+        if head.ndim == 0 {
+            return (&[], &[]);
+        }
+        // SAFETY: an array has this many sizes and strides.
+        unsafe {
+            let ndim = head.ndim as usize;
+            (std::slice::from_raw_parts(head.shape, ndim), std::slice::from_raw_parts(head.strides, ndim))
+        }
+    }
+
+    fn holds(&self, py: Python<'_>) -> bool {
+        let Some(array) = self.array.get(py) else { return false };
+        // SAFETY: the very array that the state was made of.
+        let head = unsafe { ndarray::head(array.as_ptr()) };
+        let (shape, strides) = Self::extent(head);
+        (head.data, head.flags, head.dtype) == (self.data, self.flags, self.dtype)
+            && shape == self.shape
+            && strides == self.strides
+            && head.flags & ndarray::WRITEABLE == 0
+    }
+}
+
+/// Whether what was found is what was held.
+#[inline]
+fn same(known: Option<&Held>, found: Option<*mut ffi::PyObject>) -> bool {
+    match (known, found) {
+        (Some(known), Some(found)) => known.is(found),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+impl Check {
+    /// Whether everything is what it was. Remembers a newer version that means the same.
+    fn holds(&mut self, py: Python<'_>) -> bool {
+        match self {
+            Self::Names { dict, version, entries } => {
+                let dict = dict.bind(py);
+                let now = dict_version(dict);
+                if now == Some(*version) {
+                    return true;
+                }
+                let all = entries.iter().all(|(name, known)| {
+                    match dict_get(dict.as_any().as_borrowed(), name.bind(py)) {
+                        Ok(found) => same(known.as_ref(), found.map(|found| found.as_ptr())),
+                        Err(_) => false,
+                    }
+                });
+                // Looking up a name may have run code of a key that is no string.
+                if all && now == dict_version(dict) {
+                    *version = now.unwrap_or(0);
+                }
+                all
+            }
+            Self::Function(state) => state.holds(py),
+            Self::Cell { cell, content } => {
+                // SAFETY: a cell; the content is a new reference or null.
+                let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyCell_Get(cell.as_ptr())) };
+                same(content.as_ref(), found.as_ref().map(Bound::as_ptr))
+            }
+            Self::Type { class, version } => type_version(class.bind(py)) == *version,
+            Self::List { list, items } => {
+                let list = list.as_ptr();
+                // SAFETY: an exact list; the places below its size hold live objects, and nothing
+                // that is done here can change it.
+                unsafe {
+                    ffi::PyList_GET_SIZE(list) == items.len() as isize
+                        && items
+                            .iter()
+                            .enumerate()
+                            .all(|(at, known)| known.is(ffi::PyList_GET_ITEM(list, at as isize)))
+                }
+            }
+            Self::Dict { dict, version, items } => {
+                let dict = dict.bind(py);
+                // SAFETY: an exact dict.
+                let now = dict_version(unsafe { dict.cast_unchecked::<PyDict>() });
+                if now == Some(*version) {
+                    return true;
+                }
+                let mut position = 0;
+                let all = dict_len(dict) == items.len()
+                    && items.iter().all(|(key, value)| {
+                        dict_next(dict, &mut position)
+                            .is_some_and(|(found, item)| key.is(found.as_ptr()) && value.is(item.as_ptr()))
+                    });
+                if all {
+                    *version = now.unwrap_or(0);
+                }
+                all
+            }
+            Self::Set { set, items } => {
+                let Ok(found) = set.bind(py).try_iter() else { return false };
+                let mut known = items.iter();
+                for one in found {
+                    let Ok(one) = one else { return false };
+                    if !known.next().is_some_and(|known| known.is(one.as_ptr())) {
+                        return false;
+                    }
+                }
+                known.next().is_none()
+            }
+            Self::Array(state) => state.holds(py),
+            Self::Members { object, class, members, count } => {
+                let Some(object) = object.get(py) else { return false };
+                object.get_type_ptr() == *class
+                    && members.iter().all(|(member, known)| match member.read(&object) {
+                        Ok(found) => same(known.as_ref(), found.map(|found| found.as_ptr())),
+                        Err(_) => false,
+                    })
+                    && count.is_none_or(|count| crate::member::count(&object) == Some(count))
+            }
+        }
+    }
+}
+
+/// A list of things to compare.
+#[pyclass(frozen, module = "keyprint._native")]
+pub(crate) struct Guards {
+    checks: UnderLock<Vec<Check>>,
+    /// Python code that looks at what nothing else tells of.
+    recheck: UnderLock<Option<Py<PyAny>>>,
+}
+
+/// A value that the interpreter's lock protects.
+pub(crate) struct UnderLock<T>(RefCell<T>);
+
+// SAFETY: this module needs the interpreter's lock, also on free-threaded builds, and every access is
+// made with it held; the cell catches accesses that are nested in others.
+unsafe impl<T> Sync for UnderLock<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for UnderLock<T> {}
+
+impl<T> UnderLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(RefCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn with<R>(&self, _: Python<'_>, otherwise: R, work: impl FnOnce(&mut T) -> R) -> R {
+        match self.0.try_borrow_mut() {
+            Ok(mut value) => work(&mut value),
+            // Somebody up the stack is at work on it: only objects with strange keys lead here.
+            Err(_) => otherwise,
+        }
+    }
+}
+
+impl Guards {
+    /// Whether everything is what it was, as far as that can be told without running Python code.
+    #[inline]
+    fn unchanged(&self, py: Python<'_>) -> bool {
+        self.checks.with(py, false, |checks| checks.iter_mut().all(|check| check.holds(py)))
+    }
+
+    /// Whether everything is what it was.
+    #[inline]
+    pub(crate) fn hold(&self, py: Python<'_>) -> PyResult<bool> {
+        if !self.unchanged(py) {
+            return Ok(false);
+        }
+        let recheck = self.recheck.with(py, None, |known| known.as_ref().map(|known| known.clone_ref(py)));
+        match recheck {
+            None => Ok(true),
+            // What it runs may have changed anything.
+            Some(recheck) => Ok(recheck.call0(py)?.is_truthy(py)? && self.unchanged(py)),
+        }
+    }
+
+    fn add(&self, py: Python<'_>, check: Check) {
+        self.checks.with(py, (), |checks| checks.push(check));
+    }
+}
+
+#[pymethods]
+impl Guards {
+    #[new]
+    fn new() -> Self {
+        Self { checks: UnderLock::new(Vec::new()), recheck: UnderLock::new(None) }
+    }
+
+    /// Has a function called at each check, to look at what cannot be watched.
+    #[pyo3(signature = (recheck, /))]
+    fn set_recheck(&self, py: Python<'_>, recheck: Py<PyAny>) {
+        let dropped = self.recheck.with(py, None, |known| known.replace(recheck));
+        drop(dropped);
+    }
+
+    /// Reads a name from a dict: a tuple of its value, or an empty one.
+    #[pyo3(signature = (dict, name, /))]
+    fn name<'py>(
+        &self,
+        dict: &Bound<'py, PyDict>,
+        name: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let py = dict.py();
+        let version = dict_version(dict).unwrap_or(0);
+        let found = dict_get(dict.as_any().as_borrowed(), name)?.map(|found| found.to_owned());
+        let held = found.as_ref().map(Held::of);
+        let added = self.checks.with(py, false, |checks| {
+            let known = checks.iter_mut().find_map(|check| match check {
+                Check::Names { dict: known, version, entries } if known.is(dict) => Some((version, entries)),
+                _ => None,
+            });
+            match known {
+                Some((known, entries)) => {
+                    // The names that are known were read at another version.
+                    if *known != version {
+                        *known = 0;
+                    }
+                    entries.push((name.clone().unbind(), held));
+                }
+                None => checks.push(Check::Names {
+                    dict: dict.clone().unbind(),
+                    version,
+                    entries: vec![(name.clone().unbind(), held)],
+                }),
+            }
+            true
+        });
+        debug_assert!(added);
+        PyTuple::new(py, found)
+    }
+
+    /// Reads a closure cell: a tuple of its content, or an empty one.
+    #[pyo3(signature = (cell, /))]
+    fn cell<'py>(&self, cell: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = cell.py();
+        // SAFETY: the type is compared by address with that of cells.
+        if cell.get_type_ptr() != &raw mut ffi::PyCell_Type {
+            return Err(PyTypeError::new_err("expected a closure cell"));
+        }
+        // SAFETY: a cell; the content is a new reference or null.
+        let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyCell_Get(cell.as_ptr())) };
+        let content = found.as_ref().map(Held::of);
+        self.add(py, Check::Cell { cell: cell.clone().unbind(), content });
+        PyTuple::new(py, found)
+    }
+
+    /// Watches what a function is made of.
+    #[pyo3(signature = (function, /))]
+    fn function(&self, function: &Bound<'_, PyAny>) -> PyResult<()> {
+        if function.get_type_ptr() != &raw mut ffi::PyFunction_Type {
+            return Err(PyTypeError::new_err("expected a function"));
+        }
+        self.add(function.py(), Check::Function(FunctionState::new(function)));
+        Ok(())
+    }
+
+    /// Watches what a class and its bases define; false if that cannot be told.
+    #[pyo3(signature = (class, /), name = "type")]
+    fn class(&self, class: &Bound<'_, PyType>) -> bool {
+        // Looking anything up makes CPython give the type a version.
+        let _ = class.hasattr("__dict__");
+        let version = type_version(class);
+        if version != 0 {
+            let known = self.checks.with(class.py(), false, |checks| {
+                checks.iter().any(|check| matches!(check, Check::Type { class: known, version: seen } if known.is(class) && *seen == version))
+            });
+            if !known {
+                self.add(class.py(), Check::Type { class: class.clone().unbind(), version });
+            }
+        }
+        version != 0
+    }
+
+    /// Reads a member that is stored in an instance: a tuple of its value, an empty one, or nothing if
+    /// nobody knows where the members of the instance are.
+    #[pyo3(signature = (object, name, /))]
+    fn member<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let py = object.py();
+        let member = Member::new(&object.get_type(), name);
+        let Ok(found) = member.read(object) else { return Ok(None) };
+        let found = found.map(|found| found.to_owned());
+        let members = vec![(member, found.as_ref().map(Held::of))];
+        let (held, class) = (Held::of(object), object.get_type_ptr());
+        self.add(py, Check::Members { object: held, class, members, count: None });
+        PyTuple::new(py, found).map(Some)
+    }
+
+    /// Watches a value and everything in it; false if some of that cannot be watched.
+    #[pyo3(signature = (value, /))]
+    fn value(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        watch::value(self, value)
+    }
+
+    /// Whether everything is what it was.
+    fn check(&self, py: Python<'_>) -> PyResult<bool> {
+        self.hold(py)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.checks.with(py, 0, |checks| checks.len())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // SAFETY: garbage is collected with the interpreter's lock held.
+        let py = unsafe { Python::assume_attached() };
+        self.recheck.with(py, Ok(()), |recheck| recheck.iter().try_for_each(|one| visit.call(one)))?;
+        self.checks.with(py, Ok(()), |checks| checks.iter().try_for_each(|check| check.traverse(&visit)))
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        let checks = self.checks.with(py, Vec::new(), std::mem::take);
+        let recheck = self.recheck.with(py, None, Option::take);
+        drop((checks, recheck));
+    }
+}
+
+impl Check {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Names { dict, entries, .. } => {
+                visit.call(dict)?;
+                entries.iter().filter_map(|(_, held)| held.as_ref()).try_for_each(|held| held.traverse(visit))
+            }
+            Self::Function(state) => {
+                visit.call(&state.function)?;
+                state.parts.iter().flatten().try_for_each(|held| held.traverse(visit))
+            }
+            Self::Cell { cell, content } => {
+                visit.call(cell)?;
+                content.iter().try_for_each(|held| held.traverse(visit))
+            }
+            Self::Type { class, .. } => visit.call(class),
+            Self::List { list: owner, items } | Self::Set { set: owner, items } => {
+                visit.call(owner)?;
+                items.iter().try_for_each(|held| held.traverse(visit))
+            }
+            Self::Dict { dict, items, .. } => {
+                visit.call(dict)?;
+                items.iter().try_for_each(|(key, value)| {
+                    key.traverse(visit)?;
+                    value.traverse(visit)
+                })
+            }
+            Self::Array(state) => state.array.traverse(visit),
+            Self::Members { object, members, .. } => {
+                object.traverse(visit)?;
+                members.iter().filter_map(|(_, held)| held.as_ref()).try_for_each(|held| held.traverse(visit))
+            }
+        }
+    }
+}

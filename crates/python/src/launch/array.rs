@@ -1,0 +1,328 @@
+//! What counts of an array: the type of its elements, how many dimensions it has, how it is laid out.
+
+use std::ffi::{c_char, c_void};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::ndarray::{self, ALIGNED, ArrayHead, C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE};
+
+/// The flags of a NumPy array that count.
+const COUNTED: i32 = C_CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE;
+
+/// What counts of a NumPy array, in words that are cheap to compare.
+pub(super) struct NumpySpec {
+    ndim: i32,
+    flags: i32,
+    number: i32,
+    byte_order: u8,
+    /// The very data type, for those that their number does not tell: texts, dates, records.
+    dtype: Option<Py<PyAny>>,
+    alignment: Alignment,
+}
+
+/// Whether the address of the first element is a multiple of something, if that counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Alignment {
+    pub(super) multiple: usize,
+    aligned: bool,
+}
+
+impl Alignment {
+    pub(super) fn of(data: *const u8, multiple: usize) -> Self {
+        Self { multiple, aligned: multiple != 0 && (data as usize).is_multiple_of(multiple) }
+    }
+
+    #[inline]
+    fn holds(self, data: *const u8) -> bool {
+        self.multiple == 0 || Self::of(data, self.multiple) == self
+    }
+}
+
+/// An array that is contiguous both ways counts as laid out the usual way.
+#[inline]
+fn layout_flags(flags: i32) -> i32 {
+    let counted = flags & COUNTED;
+    if counted & C_CONTIGUOUS != 0 { counted & !F_CONTIGUOUS } else { counted }
+}
+
+/// Whether the number of a data type says everything about it: numbers, but no texts, dates or records.
+fn is_plain(number: i32) -> bool {
+    matches!(number, 0..=16 | 23)
+}
+
+impl NumpySpec {
+    /// # Safety
+    ///
+    /// `array` is an instance of `numpy.ndarray`.
+    pub(super) unsafe fn of(py: Python<'_>, array: *mut ffi::PyObject, multiple: usize) -> Self {
+        // SAFETY: as the caller promises; an array has a data type.
+        unsafe {
+            let head: &ArrayHead = ndarray::head(array);
+            let dtype = &*head.dtype;
+            Self {
+                ndim: head.ndim,
+                flags: layout_flags(head.flags),
+                number: dtype.number,
+                byte_order: dtype.byte_order,
+                dtype: (!is_plain(dtype.number))
+                    .then(|| Bound::from_borrowed_ptr(py, head.dtype.cast::<ffi::PyObject>()).unbind()),
+                alignment: Alignment::of(head.data, multiple),
+            }
+        }
+    }
+
+    /// Whether an array is described by this.
+    ///
+    /// # Safety
+    ///
+    /// `array` is an instance of `numpy.ndarray`.
+    #[inline]
+    pub(super) unsafe fn fits(&self, array: *mut ffi::PyObject) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let head = ndarray::head(array);
+            let dtype = &*head.dtype;
+            head.ndim == self.ndim
+                && layout_flags(head.flags) == self.flags
+                && dtype.number == self.number
+                && dtype.byte_order == self.byte_order
+                && self.dtype.as_ref().is_none_or(|known| known.as_ptr() == head.dtype.cast())
+                && self.alignment.holds(head.data)
+        }
+    }
+
+    pub(super) fn held(&self) -> Option<&Py<PyAny>> {
+        self.dtype.as_ref()
+    }
+}
+
+/// DLPack's `DLTensor`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct DlTensor {
+    pub(super) data: *mut u8,
+    pub(super) device_type: i32,
+    pub(super) device_id: i32,
+    pub(super) ndim: i32,
+    pub(super) code: u8,
+    pub(super) bits: u8,
+    pub(super) lanes: u16,
+    pub(super) shape: *const i64,
+    pub(super) strides: *const i64,
+    pub(super) byte_offset: u64,
+}
+
+impl DlTensor {
+    const EMPTY: Self = Self {
+        data: std::ptr::null_mut(),
+        device_type: 0,
+        device_id: 0,
+        ndim: 0,
+        code: 0,
+        bits: 0,
+        lanes: 0,
+        shape: std::ptr::null(),
+        strides: std::ptr::null(),
+        byte_offset: 0,
+    };
+
+    /// Where the first element is.
+    pub(super) fn first(&self) -> *mut u8 {
+        self.data.wrapping_add(self.byte_offset as usize)
+    }
+
+    fn sizes(&self) -> &[i64] {
+        if self.ndim <= 0 || self.shape.is_null() {
+            return &[];
+        }
+        // SAFETY: a tensor has as many sizes as dimensions.
+        unsafe { std::slice::from_raw_parts(self.shape, self.ndim as usize) }
+    }
+
+    pub(super) fn size(&self, at: usize) -> Option<i64> {
+        self.sizes().get(at).copied()
+    }
+
+    /// In elements; a tensor without strides is laid out the usual way.
+    pub(super) fn stride(&self, at: usize) -> Option<i64> {
+        let sizes = self.sizes();
+        if at >= sizes.len() {
+            return None;
+        }
+        if self.strides.is_null() {
+            return Some(sizes[at + 1..].iter().product());
+        }
+        // SAFETY: a tensor has as many strides as dimensions, unless it has none at all.
+        Some(unsafe { *self.strides.add(at) })
+    }
+
+    /// `C`, `F`, or `S` for any other strides.
+    fn layout(&self) -> char {
+        let sizes = self.sizes();
+        if self.strides.is_null() || sizes.contains(&0) {
+            return 'C';
+        }
+        if self.is_contiguous(sizes, (0..sizes.len()).rev()) {
+            'C'
+        } else if self.is_contiguous(sizes, 0..sizes.len()) {
+            'F'
+        } else {
+            'S'
+        }
+    }
+
+    /// Whether the elements follow each other, the dimensions in this order varying from the fastest on.
+    fn is_contiguous(&self, sizes: &[i64], mut order: impl Iterator<Item = usize>) -> bool {
+        let mut expected = 1;
+        order.all(|at| {
+            let fits = sizes[at] == 1 || self.stride(at) == Some(expected);
+            expected *= sizes[at];
+            fits
+        })
+    }
+
+    fn spec(&self) -> (u8, u8, u16, i32, char, i32) {
+        (self.code, self.bits, self.lanes, self.ndim, self.layout(), self.device_type)
+    }
+}
+
+/// DLPack's table of functions that a type offers, as far as it is used.
+#[repr(C)]
+struct ExchangeTable {
+    major: u32,
+    minor: u32,
+    previous: *const ExchangeTable,
+    allocate: *const c_void,
+    managed_from: *const c_void,
+    to_object: *const c_void,
+    tensor_from: Option<TensorFrom>,
+}
+
+type TensorFrom = unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> i32;
+
+/// An array whose type describes its instances through a table of C functions: torch tensors.
+pub(super) struct ExchangeSpec {
+    tensor_from: TensorFrom,
+    spec: (u8, u8, u16, i32, char, i32),
+    needs_grad: Option<bool>,
+    alignment: Alignment,
+}
+
+impl ExchangeSpec {
+    /// Nothing if the type offers no such table.
+    pub(super) fn of(array: &Bound<'_, PyAny>, multiple: usize) -> PyResult<Option<Self>> {
+        let py = array.py();
+        let Some(capsule) = array.get_type().getattr_opt(intern!(py, "__dlpack_c_exchange_api__"))? else {
+            return Ok(None);
+        };
+        // SAFETY: a capsule of this name holds such a table, which lives as long as the type.
+        let table = unsafe {
+            ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dlpack_exchange_api".as_ptr())
+                .cast::<ExchangeTable>()
+        };
+        if table.is_null() {
+            let _ = PyErr::take(py);
+            return Ok(None);
+        }
+        // SAFETY: as above; the major version says that the fields are these.
+        let Some(tensor_from) = (unsafe { if (*table).major == 1 { (*table).tensor_from } else { None } })
+        else {
+            return Ok(None);
+        };
+        let tensor = read(py, tensor_from, array.as_ptr())?;
+        Ok(Some(Self {
+            tensor_from,
+            spec: tensor.spec(),
+            needs_grad: needs_grad(array)?,
+            alignment: Alignment::of(tensor.first(), multiple),
+        }))
+    }
+
+    /// The tensor, if it is described by this.
+    pub(super) fn fits(&self, array: &Bound<'_, PyAny>) -> PyResult<Option<DlTensor>> {
+        let tensor = read(array.py(), self.tensor_from, array.as_ptr())?;
+        let fits = tensor.spec() == self.spec
+            && self.alignment.holds(tensor.first())
+            && (self.needs_grad.is_none() || needs_grad(array)? == self.needs_grad);
+        Ok(fits.then_some(tensor))
+    }
+}
+
+fn read(py: Python<'_>, tensor_from: TensorFrom, array: *mut ffi::PyObject) -> PyResult<DlTensor> {
+    let mut tensor = DlTensor::EMPTY;
+    // SAFETY: the function is the one that the type of this object offers for its instances.
+    if unsafe { tensor_from(array, &raw mut tensor) } != 0 {
+        return Err(
+            PyErr::take(py).unwrap_or_else(|| PyTypeError::new_err("a tensor does not describe itself"))
+        );
+    }
+    Ok(tensor)
+}
+
+fn needs_grad(array: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
+    match array.getattr_opt(intern!(array.py(), "requires_grad"))? {
+        Some(answer) => Ok(Some(answer.is_truthy()?)),
+        None => Ok(None),
+    }
+}
+
+/// The specification of a tensor as text, with the kind of device it is on.
+fn as_text(
+    (code, bits, lanes, ndim, layout, device): (u8, u8, u16, i32, char, i32),
+) -> (String, i32, String, i32) {
+    let kind = match code {
+        0 => "int",
+        1 => "uint",
+        2 => "float",
+        4 => "bfloat",
+        5 => "complex",
+        6 => "bool",
+        _ => "code",
+    };
+    let mut dtype = match (kind, code) {
+        ("code", code) => format!("dlpack{code}_{bits}"),
+        ("bool", _) => "bool".to_owned(),
+        (kind, _) => format!("{kind}{bits}"),
+    };
+    if lanes != 1 {
+        dtype.push_str(&format!("x{lanes}"));
+    }
+    (dtype, ndim, layout.to_string(), device)
+}
+
+/// Returns data type, dimensions, layout and device of a tensor whose type offers a table of functions, and
+/// whether it needs gradients; nothing if it does not.
+#[pyfunction]
+#[pyo3(signature = (array, /))]
+pub(crate) fn _array_spec(
+    array: &Bound<'_, PyAny>,
+) -> PyResult<Option<(String, i32, String, i32, Option<bool>)>> {
+    Ok(ExchangeSpec::of(array, 0)?.map(|found| {
+        let (dtype, ndim, layout, device) = as_text(found.spec);
+        (dtype, ndim, layout, device, found.needs_grad)
+    }))
+}
+
+/// Returns data type, dimensions, layout and device of anything with `__dlpack__`. Nothing is copied.
+#[pyfunction]
+#[pyo3(signature = (array, /))]
+pub(crate) fn _dlpack_spec(array: &Bound<'_, PyAny>) -> PyResult<(String, i32, String, i32)> {
+    let py = array.py();
+    let capsule = array.call_method0(intern!(py, "__dlpack__"))?.cast_into::<PyCapsule>()?;
+    // SAFETY: the capsule is alive; its name is a C string or null.
+    let tensor = unsafe {
+        let name: *const c_char = ffi::PyCapsule_GetName(capsule.as_ptr());
+        if name.is_null() || std::ffi::CStr::from_ptr(name) != c"dltensor" {
+            return Err(PyValueError::new_err("`__dlpack__` returned something that is not a tensor"));
+        }
+        *ffi::PyCapsule_GetPointer(capsule.as_ptr(), name).cast::<DlTensor>()
+    };
+    // The shape belongs to the capsule, which is alive until here.
+    let found = as_text(tensor.spec());
+    drop(capsule);
+    Ok(found)
+}

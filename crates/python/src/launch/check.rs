@@ -1,0 +1,307 @@
+//! [`Step`]: one look at the arguments of a call. An entry is for a call if every step passes.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple, PyType};
+
+use super::array::{ExchangeSpec, NumpySpec};
+use crate::guard::Held;
+use crate::member::Member;
+use crate::ndarray::ndarray_type;
+use crate::walk::plan::type_version;
+
+/// Where the object to look at comes from.
+enum Source {
+    /// An argument, by parameter.
+    Argument(usize),
+    /// A member of what an earlier step looked at.
+    Member(usize, Member),
+    /// An item of a tuple that an earlier step looked at.
+    Item(usize, usize),
+}
+
+/// What it must be.
+enum Check {
+    /// An instance of this very class.
+    Exact(Py<PyType>),
+    /// An int of this class: 1 itself, another multiple, or neither.
+    Divides(i64, Divisibility),
+    /// Equal to a value of a builtin type.
+    Equal(Py<PyAny>),
+    /// The very object.
+    Same(Held),
+    /// A NumPy array.
+    Numpy(NumpySpec),
+    /// A tensor whose type offers a table of functions.
+    Exchange(Py<PyType>, ExchangeSpec),
+    /// An instance of this very class, which is still defined as it was.
+    Object(Py<PyType>, u32),
+    /// A tuple of this many items.
+    Tuple(isize),
+    /// Not there.
+    Absent,
+    /// Whatever Python code says about it is what it said before.
+    Signature { of: Py<PyAny>, expected: Py<PyAny> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Divisibility {
+    One,
+    Multiple,
+    Neither,
+}
+
+pub(super) struct Step {
+    source: Source,
+    check: Check,
+}
+
+/// The divisibility of an int; nothing for one that does not fit into 64 bits.
+fn divisibility(value: *mut ffi::PyObject, by: i64) -> Option<Divisibility> {
+    let mut overflow = 0;
+    // SAFETY: an int; nothing is raised for one.
+    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow) };
+    (overflow == 0).then_some(match value {
+        1 => Divisibility::One,
+        value if value % by == 0 => Divisibility::Multiple,
+        _ => Divisibility::Neither,
+    })
+}
+
+/// Whether two objects are the same, or equal values of one builtin type, or short tuples of such.
+pub(super) fn equal(known: *mut ffi::PyObject, found: *mut ffi::PyObject) -> bool {
+    equal_within(known, found, 4)
+}
+
+fn equal_within(known: *mut ffi::PyObject, found: *mut ffi::PyObject, levels: u32) -> bool {
+    if known == found {
+        return true;
+    }
+    // SAFETY: live objects. Comparing exact builtins runs no Python code.
+    unsafe {
+        let class = ffi::Py_TYPE(known);
+        if class != ffi::Py_TYPE(found) {
+            return false;
+        }
+        if class == &raw mut ffi::PyFloat_Type {
+            // Zeros of both signs and all NaNs are told apart by their bits.
+            return ffi::PyFloat_AS_DOUBLE(known).to_bits() == ffi::PyFloat_AS_DOUBLE(found).to_bits();
+        }
+        if class == &raw mut ffi::PyTuple_Type {
+            let length = ffi::PyTuple_GET_SIZE(known);
+            let item = |at| (ffi::PyTuple_GET_ITEM(known, at), ffi::PyTuple_GET_ITEM(found, at));
+            return levels > 0
+                && length == ffi::PyTuple_GET_SIZE(found)
+                && length <= 16
+                && (0..length).all(|at| equal_within(item(at).0, item(at).1, levels - 1));
+        }
+        let plain = class == &raw mut ffi::PyLong_Type
+            || class == &raw mut ffi::PyUnicode_Type
+            || class == &raw mut ffi::PyBytes_Type;
+        plain && ffi::PyObject_RichCompareBool(known, found, ffi::Py_EQ) == 1
+    }
+}
+
+impl Step {
+    /// Reads a step as the Python half writes it, `(source, check)`, and takes from the arguments at
+    /// hand what it compares with. `values` are what earlier steps looked at.
+    pub(super) fn new<'py>(
+        step: &Bound<'py, PyTuple>,
+        arguments: &Bound<'py, PyTuple>,
+        values: &mut Vec<Option<Bound<'py, PyAny>>>,
+    ) -> PyResult<Self> {
+        let py = step.py();
+        let (source, check): (Bound<'py, PyTuple>, Bound<'py, PyTuple>) = step.extract()?;
+        let earlier = |at: usize| -> PyResult<Bound<'py, PyAny>> {
+            let found = values.get(at).cloned().flatten();
+            found.ok_or_else(|| PyValueError::new_err("a step looks at what is not there"))
+        };
+        let kind: String = source.get_item(0)?.extract()?;
+        let at: usize = source.get_item(1)?.extract()?;
+        let (source, value) = match &*kind {
+            "argument" => (Source::Argument(at), Some(arguments.get_item(at)?)),
+            "item" => {
+                let item: usize = source.get_item(2)?.extract()?;
+                (Source::Item(at, item), Some(earlier(at)?.cast::<PyTuple>()?.get_item(item)?))
+            }
+            "member" => {
+                let owner = earlier(at)?;
+                let name = source.get_item(2)?.cast_into::<PyString>()?;
+                let member = Member::new(&owner.get_type(), &name);
+                let Ok(value) = member.read(&owner) else {
+                    return Err(PyValueError::new_err("nobody knows where the member is"));
+                };
+                let value = value.map(|value| value.to_owned());
+                (Source::Member(at, member), value)
+            }
+            _ => return Err(PyValueError::new_err("no such source")),
+        };
+        values.push(value.clone());
+        let kind: String = check.get_item(0)?.extract()?;
+        let there = || value.as_ref().ok_or_else(|| PyValueError::new_err("a member is gone"));
+        let check = match &*kind {
+            "absent" => Check::Absent,
+            "exact" => Check::Exact(there()?.get_type().unbind()),
+            "divides" => {
+                let by: i64 = check.get_item(1)?.extract()?;
+                let found = divisibility(there()?.as_ptr(), by);
+                Check::Divides(by, found.ok_or_else(|| PyValueError::new_err("an int too large"))?)
+            }
+            "equal" => Check::Equal(there()?.clone().unbind()),
+            "same" => Check::Same(Held::of(there()?)),
+            "tuple" => Check::Tuple(there()?.cast_exact::<PyTuple>()?.len() as isize),
+            "numpy" => {
+                let array = there()?;
+                if Some(array.get_type_ptr()) != ndarray_type(py) {
+                    return Err(PyValueError::new_err("not a NumPy array any more"));
+                }
+                // SAFETY: the type was just checked.
+                Check::Numpy(unsafe { NumpySpec::of(py, array.as_ptr(), check.get_item(1)?.extract()?) })
+            }
+            "exchange" => {
+                let array = there()?;
+                let spec = ExchangeSpec::of(array, check.get_item(1)?.extract()?)?;
+                let spec = spec.ok_or_else(|| PyValueError::new_err("the type offers no table"))?;
+                Check::Exchange(array.get_type().unbind(), spec)
+            }
+            "object" => {
+                let class = there()?.get_type();
+                let _ = class.hasattr("__dict__");
+                match type_version(&class) {
+                    0 => return Err(PyValueError::new_err("the class has no version")),
+                    version => Check::Object(class.unbind(), version),
+                }
+            }
+            "signature" => {
+                Check::Signature { of: check.get_item(1)?.unbind(), expected: check.get_item(2)?.unbind() }
+            }
+            _ => return Err(PyValueError::new_err("no such check")),
+        };
+        Ok(Self { source, check })
+    }
+
+    /// The object to look at; null if it is not there.
+    ///
+    /// # Safety
+    ///
+    /// `arguments` are live objects, as many as parameters; `values` are what earlier steps found.
+    #[inline]
+    unsafe fn find(
+        &self,
+        py: Python<'_>,
+        arguments: &[*mut ffi::PyObject],
+        values: &[*mut ffi::PyObject],
+    ) -> *mut ffi::PyObject {
+        match &self.source {
+            Source::Argument(at) => arguments[*at],
+            // SAFETY: the owner passed a check that says it is an instance of the member's class.
+            Source::Member(owner, member) => unsafe {
+                let owner = Borrowed::from_ptr(py, values[*owner]);
+                match member.read(&owner) {
+                    Ok(Some(found)) => found.as_ptr(),
+                    Ok(None) | Err(_) => std::ptr::null_mut(),
+                }
+            },
+            // SAFETY: the owner passed a check that says it is a tuple with that many items.
+            Source::Item(owner, at) => unsafe { ffi::PyTuple_GET_ITEM(values[*owner], *at as isize) },
+        }
+    }
+
+    /// Whether the step passes; `found` is what it looks at.
+    ///
+    /// # Safety
+    ///
+    /// `found` is null or a live object.
+    #[inline]
+    unsafe fn passes(&self, py: Python<'_>, found: *mut ffi::PyObject) -> PyResult<bool> {
+        if found.is_null() {
+            return Ok(matches!(self.check, Check::Absent));
+        }
+        // SAFETY: as the caller promises.
+        let class = unsafe { ffi::Py_TYPE(found) };
+        let is = |known: &Py<PyType>| known.as_ptr().cast::<ffi::PyTypeObject>() == class;
+        Ok(match &self.check {
+            Check::Absent => false,
+            Check::Exact(known) => is(known),
+            // SAFETY: the type is compared before the array is read.
+            Check::Numpy(spec) => unsafe { ndarray_type(py) == Some(class) && spec.fits(found) },
+            Check::Object(known, version) => is(known) && type_version(known.bind(py)) == *version,
+            Check::Equal(known) => equal(known.as_ptr(), found),
+            Check::Same(known) => known.is(found),
+            // SAFETY: a static type is compared, and the length of an exact tuple is read.
+            Check::Tuple(length) => unsafe {
+                class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(found) == *length
+            },
+            Check::Divides(by, known) => {
+                class == &raw mut ffi::PyLong_Type && divisibility(found, *by) == Some(*known)
+            }
+            Check::Exchange(known, spec) => {
+                // SAFETY: a live object.
+                is(known) && unsafe { spec.fits(&Borrowed::from_ptr(py, found)) }?.is_some()
+            }
+            Check::Signature { of, expected } => {
+                // SAFETY: a live object; it is owned while Python code runs.
+                let found = unsafe { Bound::from_borrowed_ptr(py, found) };
+                of.bind(py).call1((found,))?.eq(expected)?
+            }
+        })
+    }
+
+    /// The objects that the step owns, for the collector.
+    pub(super) fn owned(&self) -> impl Iterator<Item = *mut ffi::PyObject> {
+        let (first, second) = match &self.check {
+            Check::Exact(class) | Check::Object(class, _) | Check::Exchange(class, _) => {
+                (Some(class.as_ptr()), None)
+            }
+            Check::Equal(value) => (Some(value.as_ptr()), None),
+            Check::Same(held) => (Some(held.owned()), None),
+            Check::Numpy(spec) => (spec.held().map(Py::as_ptr), None),
+            Check::Signature { of, expected } => (Some(of.as_ptr()), Some(expected.as_ptr())),
+            Check::Divides(..) | Check::Tuple(_) | Check::Absent => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The spec of a tensor that is read through its type's table.
+    pub(super) fn exchange(&self) -> Option<&ExchangeSpec> {
+        match &self.check {
+            Check::Exchange(_, spec) => Some(spec),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_numpy(&self) -> bool {
+        matches!(self.check, Check::Numpy(_))
+    }
+
+    /// Whether passing the step may run Python code, after which nothing that was found is certain.
+    pub(super) fn runs_python(&self) -> bool {
+        matches!(self.check, Check::Signature { .. } | Check::Exchange(..))
+    }
+}
+
+/// Whether all steps pass. `values` receives what each looked at.
+///
+/// # Safety
+///
+/// `arguments` are live objects, as many as parameters; there are as many values as steps.
+#[inline]
+pub(super) unsafe fn pass(
+    py: Python<'_>,
+    steps: &[Step],
+    arguments: &[*mut ffi::PyObject],
+    values: &mut [*mut ffi::PyObject],
+) -> PyResult<bool> {
+    for (at, step) in steps.iter().enumerate() {
+        // SAFETY: as the caller promises; the steps before this one have passed.
+        unsafe {
+            let found = step.find(py, arguments, values);
+            values[at] = found;
+            if !step.passes(py, found)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,682 @@
+//! The type of kernels, and what a call does.
+
+use std::cell::{RefCell, UnsafeCell};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+
+use super::bind::{INLINE, Parameters};
+use super::check::{Step, equal, pass};
+use super::pack::NativeCall;
+use crate::guard::Guards;
+
+/// Steps of an entry that are found without a look at the heap.
+const INLINE_STEPS: usize = 64;
+
+/// Entries beyond this are found by the brain, by key.
+const MOST_ENTRIES: usize = 64;
+
+/// Worlds beyond this are made again when they come back.
+const MOST_WORLDS: usize = 8;
+
+/// An entry that does not fit the arguments it was made for is made again this often.
+const ATTEMPTS: usize = 4;
+
+/// A kernel as Python sees it.
+#[repr(C)]
+struct KernelObject {
+    base: ffi::PyObject,
+    vectorcall: Option<ffi::vectorcallfunc>,
+    weak_references: *mut ffi::PyObject,
+    attributes: *mut ffi::PyObject,
+    state: *mut UnsafeCell<State>,
+}
+
+/// What a kernel knows. Touched only with the interpreter's lock held, and never across Python code.
+struct State {
+    /// The Python object that does everything but launching.
+    brain: Py<PyAny>,
+    parameters: Rc<Parameters>,
+    /// Names of the keyword-only parameters.
+    keywords: Option<Py<PyTuple>>,
+    /// Asked at each call what to compile for.
+    target: Option<Py<PyAny>>,
+    /// Most recently used first.
+    worlds: Vec<Rc<World>>,
+    launches: u64,
+    /// Calls that found their entry since the brain was last asked.
+    hits: u64,
+}
+
+/// Everything that a kernel depended on at some moment, arguments aside, and what was loaded for it.
+///
+/// A call uses one world from beginning to end, so that threads that see different targets do not get
+/// each other's executables.
+struct World {
+    /// What the brain knows it by.
+    context: Py<PyAny>,
+    /// Whether everything is what it was then.
+    guards: Vec<Py<Guards>>,
+    /// What the target was.
+    target: Option<Py<PyAny>>,
+    /// The defaults were part of it.
+    defaults: Vec<Option<Py<PyAny>>>,
+    /// Most recently used first.
+    entries: RefCell<Vec<Rc<Entry>>>,
+}
+
+/// An executable and what it is for.
+struct Entry {
+    steps: Vec<Step>,
+    /// What methods depend on that arguments bring along.
+    guards: Vec<Py<Guards>>,
+    call: Call,
+}
+
+enum Call {
+    Python(Py<PyAny>),
+    Native(NativeCall),
+}
+
+impl Entry {
+    /// Adds the objects that the entry owns.
+    fn owned(&self, all: &mut Vec<*mut ffi::PyObject>) {
+        all.extend(self.guards.iter().map(Py::as_ptr));
+        self.steps.iter().for_each(|step| all.extend(step.owned()));
+        all.push(match &self.call {
+            Call::Python(callable) => callable.as_ptr(),
+            Call::Native(call) => call.keep.as_ptr(),
+        });
+    }
+}
+
+impl World {
+    /// Whether everything is what it was.
+    #[inline]
+    fn is_now(&self, py: Python<'_>, target: Option<&Py<PyAny>>) -> PyResult<bool> {
+        let same_target = match (&self.target, target) {
+            (Some(known), Some(found)) => equal(known.as_ptr(), found.as_ptr()),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same_target {
+            return Ok(false);
+        }
+        for guard in &self.guards {
+            if !guard.get().hold(py)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn entry(&self, at: usize) -> Option<Rc<Entry>> {
+        self.entries.borrow().get(at).map(Rc::clone)
+    }
+
+    /// Moves an entry to the front.
+    #[cold]
+    fn use_first(&self, at: usize, entry: &Rc<Entry>) {
+        let mut entries = self.entries.borrow_mut();
+        // Another call may have moved it meanwhile.
+        if entries.get(at).is_some_and(|found| Rc::ptr_eq(found, entry)) {
+            entries[..=at].rotate_right(1);
+        }
+    }
+}
+
+/// Borrowed access to a kernel's state.
+struct Kernel<'py> {
+    py: Python<'py>,
+    object: *mut KernelObject,
+}
+
+impl<'py> Kernel<'py> {
+    /// Runs something on the state that runs no Python code.
+    #[inline]
+    fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+        // SAFETY: the object is alive for the call, and the interpreter's lock is held; `work` runs no
+        // Python code, so nothing else gets here meanwhile.
+        unsafe { work(&mut *(*(*self.object).state).get()) }
+    }
+
+    fn brain(&self) -> Bound<'py, PyAny> {
+        self.with(|state| state.brain.clone_ref(self.py)).into_bound(self.py)
+    }
+
+    /// The world as it is now: one that was seen before, or a new one.
+    #[inline]
+    fn world(&self) -> PyResult<Rc<World>> {
+        let py = self.py;
+        for _ in 0..ATTEMPTS {
+            let ask = self.with(|state| state.target.as_ref().map(|ask| ask.clone_ref(py)));
+            let target = match ask {
+                None => None,
+                Some(ask) => Some(ask.call0(py)?),
+            };
+            let mut at = 0;
+            while let Some(world) = self.with(|state| state.worlds.get(at).map(Rc::clone)) {
+                if world.is_now(py, target.as_ref())? {
+                    if at > 0 {
+                        self.with(|state| {
+                            // Another call may have moved it meanwhile.
+                            if state.worlds.get(at).is_some_and(|found| Rc::ptr_eq(found, &world)) {
+                                state.worlds[..=at].rotate_right(1);
+                            }
+                        });
+                    }
+                    return Ok(world);
+                }
+                at += 1;
+            }
+            self.with(|state| state.hits = 0);
+            self.brain().call_method1(intern!(py, "refresh"), (target,))?;
+        }
+        Err(PyRuntimeError::new_err("what the kernel depends on keeps changing while it is looked at"))
+    }
+
+    /// Calls the kernel.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of a vectorcall.
+    unsafe fn call(
+        &self,
+        arguments: *const *mut ffi::PyObject,
+        count: usize,
+        keywords: *mut ffi::PyObject,
+    ) -> PyResult<*mut ffi::PyObject> {
+        let parameters = self.with(|state| {
+            state.launches += 1;
+            Rc::clone(&state.parameters)
+        });
+        let world = self.world()?;
+        let total = parameters.names.len();
+        if keywords.is_null() && count == total && parameters.positional == total {
+            // SAFETY: there are as many arguments as parameters, and the caller owns them for the call.
+            return unsafe { self.launch(&world, std::slice::from_raw_parts(arguments, count), &parameters) };
+        }
+        let mut inline = [std::ptr::null_mut(); INLINE];
+        let mut heap = Vec::new();
+        let slots: &mut [*mut ffi::PyObject] = if total <= INLINE {
+            &mut inline[..total]
+        } else {
+            heap.resize(total, std::ptr::null_mut());
+            &mut heap
+        };
+        // SAFETY: as the caller promises.
+        match unsafe { parameters.bind(arguments, count, keywords, &world.defaults, slots) } {
+            // SAFETY: the caller owns what it passed, and the world the defaults.
+            Ok(()) => unsafe { self.launch(&world, slots, &parameters) },
+            // SAFETY: as the caller promises.
+            Err(_) => Err(unsafe { self.mismatch(arguments, count, keywords) }),
+        }
+    }
+
+    /// Finds the entry for bound arguments and calls it.
+    ///
+    /// # Safety
+    ///
+    /// `arguments` are live objects, one for each parameter.
+    unsafe fn launch(
+        &self,
+        world: &Rc<World>,
+        arguments: &[*mut ffi::PyObject],
+        parameters: &Parameters,
+    ) -> PyResult<*mut ffi::PyObject> {
+        for attempt in 0..ATTEMPTS {
+            let mut at = 0;
+            while let Some(entry) = world.entry(at) {
+                // SAFETY: as the caller promises.
+                if let Some(result) =
+                    unsafe { self.try_entry(world, &entry, at, arguments, parameters, attempt == 0)? }
+                {
+                    return Ok(result);
+                }
+                at += 1;
+            }
+            // SAFETY: as the caller promises.
+            let bound = PyTuple::new(
+                self.py,
+                arguments.iter().map(|one| unsafe { Bound::from_borrowed_ptr(self.py, *one) }),
+            )?;
+            self.with(|state| state.hits = 0);
+            self.brain().call_method1(intern!(self.py, "miss"), (&world.context, bound))?;
+        }
+        Err(PyRuntimeError::new_err("the arguments of the kernel keep changing while they are looked at"))
+    }
+
+    /// Calls an entry if it is for these arguments.
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](Self::launch).
+    #[inline]
+    unsafe fn try_entry(
+        &self,
+        world: &Rc<World>,
+        entry: &Rc<Entry>,
+        at: usize,
+        arguments: &[*mut ffi::PyObject],
+        parameters: &Parameters,
+        is_hit: bool,
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
+        let py = self.py;
+        let steps = &entry.steps;
+        let mut inline = [std::ptr::null_mut(); INLINE_STEPS];
+        let mut heap = Vec::new();
+        let values: &mut [*mut ffi::PyObject] = if steps.len() <= INLINE_STEPS {
+            &mut inline
+        } else {
+            heap.resize(steps.len(), std::ptr::null_mut());
+            &mut heap
+        };
+        // SAFETY: as the caller promises.
+        if !unsafe { pass(py, steps, arguments, values)? } {
+            return Ok(None);
+        }
+        if !entry.guards.is_empty() {
+            for guard in &entry.guards {
+                if !guard.get().hold(py)? {
+                    return Ok(None);
+                }
+            }
+        }
+        if is_hit {
+            self.with(|state| state.hits += 1);
+        }
+        if at > 0 {
+            world.use_first(at, entry);
+        }
+        match &entry.call {
+            Call::Native(call) => {
+                let may_have_run = steps.iter().any(Step::runs_python) || !entry.guards.is_empty();
+                // SAFETY: as the caller promises; if Python code ran, everything is looked at again.
+                unsafe {
+                    if may_have_run && !pass(py, steps, arguments, values)? {
+                        return Ok(None);
+                    }
+                    call.call(py, steps, values).map(Some)
+                }
+            }
+            Call::Python(callable) => {
+                let keywords = self.with(|state| state.keywords.as_ref().map(|names| names.clone_ref(py)));
+                let names = keywords.as_ref().map_or(std::ptr::null_mut(), |names| names.as_ptr());
+                // SAFETY: the keyword-only arguments are last, and `names` has their names.
+                unsafe {
+                    let result = ffi::PyObject_Vectorcall(
+                        callable.as_ptr(),
+                        arguments.as_ptr(),
+                        parameters.positional,
+                        names,
+                    );
+                    if result.is_null() { Err(PyErr::fetch(py)) } else { Ok(Some(result)) }
+                }
+            }
+        }
+    }
+
+    /// The exception that Python raises for arguments that do not fit.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of a vectorcall.
+    unsafe fn mismatch(
+        &self,
+        arguments: *const *mut ffi::PyObject,
+        count: usize,
+        keywords: *mut ffi::PyObject,
+    ) -> PyErr {
+        let py = self.py;
+        let raise = || -> PyResult<()> {
+            // SAFETY: as the caller promises.
+            let argument = |at: usize| unsafe { Bound::from_borrowed_ptr(py, *arguments.add(at)) };
+            let positional = PyTuple::new(py, (0..count).map(argument))?;
+            let named = PyDict::new(py);
+            if !keywords.is_null() {
+                // SAFETY: a tuple of names.
+                let names =
+                    unsafe { Bound::from_borrowed_ptr(py, keywords).cast_into_unchecked::<PyTuple>() };
+                for (at, name) in names.iter().enumerate() {
+                    named.set_item(name, argument(count + at))?;
+                }
+            }
+            self.brain().call_method1(intern!(py, "mismatch"), (positional, named))?;
+            Err(PyTypeError::new_err("the arguments do not fit the parameters"))
+        };
+        raise().err().unwrap_or_else(|| PyTypeError::new_err("the arguments do not fit the parameters"))
+    }
+}
+
+unsafe extern "C" fn vectorcall(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python calls with the lock held; the count has a flag in its highest bit.
+    let (py, count) = unsafe { (Python::assume_attached(), ffi::PyVectorcall_NARGS(count) as usize) };
+    let kernel = Kernel { py, object: object.cast() };
+    // SAFETY: Python passes what a vectorcall is.
+    let result = catch_unwind(AssertUnwindSafe(|| unsafe { kernel.call(arguments, count, keywords) }));
+    match result {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => {
+            error.restore(py);
+            std::ptr::null_mut()
+        }
+        Err(_) => {
+            PyRuntimeError::new_err("a launch failed in a way that it should not; this is a bug of Keyprint")
+                .restore(py);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn descr_get(
+    object: *mut ffi::PyObject,
+    instance: *mut ffi::PyObject,
+    _owner: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python passes live objects, or null for no instance.
+    unsafe {
+        if instance.is_null() || instance == ffi::Py_None() {
+            ffi::Py_INCREF(object);
+            return object;
+        }
+        PyMethod_New(object, instance)
+    }
+}
+
+unsafe extern "C" fn traverse(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    argument: *mut c_void,
+) -> c_int {
+    let mut all: Vec<*mut ffi::PyObject> = Vec::new();
+    // SAFETY: the collector passes a live kernel; nothing runs meanwhile.
+    unsafe {
+        let kernel = object.cast::<KernelObject>();
+        all.push(ffi::Py_TYPE(object).cast());
+        all.push((*kernel).attributes);
+        if let Some(state) = (*kernel).state.as_ref() {
+            let state = &*state.get();
+            all.push(state.brain.as_ptr());
+            all.extend(state.target.iter().map(Py::as_ptr));
+            // What a call is using has more owners than the kernel: it is left alone.
+            for world in state.worlds.iter().filter(|world| Rc::strong_count(world) == 1) {
+                all.push(world.context.as_ptr());
+                all.extend(world.guards.iter().map(Py::as_ptr));
+                all.extend(world.target.iter().map(Py::as_ptr));
+                all.extend(world.defaults.iter().flatten().map(Py::as_ptr));
+                let Ok(entries) = world.entries.try_borrow() else { continue };
+                for entry in entries.iter().filter(|entry| Rc::strong_count(entry) == 1) {
+                    entry.owned(&mut all);
+                }
+            }
+        }
+        for one in all {
+            if !one.is_null() {
+                let status = visit(one, argument);
+                if status != 0 {
+                    return status;
+                }
+            }
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
+    // SAFETY: the collector passes a live kernel that nothing refers to from outside. What is dropped
+    // may run Python code, so it is dropped after the state has let go of it.
+    unsafe {
+        let kernel = object.cast::<KernelObject>();
+        let attributes = std::mem::replace(&mut (*kernel).attributes, std::ptr::null_mut());
+        ffi::Py_XDECREF(attributes);
+        if let Some(state) = (*kernel).state.as_ref() {
+            let py = Python::assume_attached();
+            let dropped = {
+                let state = &mut *state.get();
+                let brain = std::mem::replace(&mut state.brain, py.None());
+                (std::mem::take(&mut state.worlds), state.target.take(), brain)
+            };
+            drop(dropped);
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+    // SAFETY: Python calls this once, when nothing refers to the kernel any more.
+    unsafe {
+        ffi::PyObject_GC_UnTrack(object.cast());
+        let kernel = object.cast::<KernelObject>();
+        if !(*kernel).weak_references.is_null() {
+            ffi::PyObject_ClearWeakRefs(object);
+        }
+        clear(object);
+        let state = std::mem::replace(&mut (*kernel).state, std::ptr::null_mut());
+        if !state.is_null() {
+            drop(Box::from_raw(state));
+        }
+        let class = ffi::Py_TYPE(object);
+        ffi::PyObject_GC_Del(object.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+unsafe extern "C" {
+    fn PyMethod_New(function: *mut ffi::PyObject, instance: *mut ffi::PyObject) -> *mut ffi::PyObject;
+    fn PyVectorcall_Call(
+        callable: *mut ffi::PyObject,
+        arguments: *mut ffi::PyObject,
+        keywords: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
+}
+
+/// Makes the type of kernels, once, on top of a class that has the methods for people.
+#[pyfunction]
+#[pyo3(signature = (base, /))]
+pub(crate) fn _kernel_type<'py>(base: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
+    const HAVE_VECTORCALL: c_uint = 1 << 11;
+    const METHOD_DESCRIPTOR: c_uint = 1 << 17;
+    const READONLY: c_int = 1;
+    const T_PYSSIZET: c_int = 19;
+
+    let py = base.py();
+    if let Some(found) = TYPE.get(py) {
+        return Ok(found.bind(py).clone());
+    }
+    let member = |name: *const c_char, offset: usize| ffi::PyMemberDef {
+        name,
+        type_code: T_PYSSIZET,
+        offset: offset as isize,
+        flags: READONLY,
+        doc: std::ptr::null(),
+    };
+    // The type refers to these for as long as it lives, which is for good.
+    let members = Box::leak(Box::new([
+        member(c"__vectorcalloffset__".as_ptr(), std::mem::offset_of!(KernelObject, vectorcall)),
+        member(c"__weaklistoffset__".as_ptr(), std::mem::offset_of!(KernelObject, weak_references)),
+        member(c"__dictoffset__".as_ptr(), std::mem::offset_of!(KernelObject, attributes)),
+        ffi::PyMemberDef { name: std::ptr::null(), type_code: 0, offset: 0, flags: 0, doc: std::ptr::null() },
+    ]));
+    let attributes = ffi::PyGetSetDef {
+        name: c"__dict__".as_ptr(),
+        get: Some(ffi::PyObject_GenericGetDict),
+        set: Some(ffi::PyObject_GenericSetDict),
+        ..ffi::PyGetSetDef::default()
+    };
+    let computed = Box::leak(Box::new([attributes, ffi::PyGetSetDef::default()]));
+    let slot = |slot: c_int, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
+    let mut slots = [
+        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
+        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
+        slot(ffi::Py_tp_clear, clear as *mut c_void),
+        slot(ffi::Py_tp_call, PyVectorcall_Call as *mut c_void),
+        slot(ffi::Py_tp_descr_get, descr_get as *mut c_void),
+        slot(ffi::Py_tp_members, members.as_mut_ptr().cast()),
+        slot(ffi::Py_tp_getset, computed.as_mut_ptr().cast()),
+        slot(0, std::ptr::null_mut()),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"keyprint.Kernel".as_ptr(),
+        basicsize: std::mem::size_of::<KernelObject>() as c_int,
+        itemsize: 0,
+        flags: ffi::Py_TPFLAGS_DEFAULT as c_uint
+            | ffi::Py_TPFLAGS_HAVE_GC as c_uint
+            | HAVE_VECTORCALL
+            | METHOD_DESCRIPTOR,
+        slots: slots.as_mut_ptr(),
+    };
+    let bases = PyTuple::new(py, [base])?;
+    // SAFETY: the spec describes the struct above; the base adds nothing to it.
+    let class = unsafe {
+        Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&raw mut spec, bases.as_ptr()))?
+            .cast_into::<PyType>()?
+    };
+    let _ = TYPE.set(py, class.unbind());
+    Ok(TYPE.get(py).expect("just set").bind(py).clone())
+}
+
+/// The state of something that must be a kernel.
+fn kernel<'py>(object: &Bound<'py, PyAny>) -> PyResult<Kernel<'py>> {
+    let py = object.py();
+    match TYPE.get(py) {
+        Some(class) if object.get_type().is(class) => Ok(Kernel { py, object: object.as_ptr().cast() }),
+        _ => Err(PyTypeError::new_err("expected a kernel")),
+    }
+}
+
+/// Makes a kernel, for a function with these parameters, keyword-only ones last. `target` is asked at each
+/// call, if there is one.
+#[pyfunction]
+#[pyo3(signature = (brain, names, by_position, positional, target, /))]
+pub(crate) fn _make_kernel<'py>(
+    brain: &Bound<'py, PyAny>,
+    names: Vec<String>,
+    by_position: usize,
+    positional: usize,
+    target: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = brain.py();
+    let class = TYPE.get(py).ok_or_else(|| PyTypeError::new_err("the type of kernels is not made yet"))?;
+    if by_position > positional || positional > names.len() {
+        return Err(PyTypeError::new_err("more parameters by position than there are"));
+    }
+    let keywords = (positional < names.len())
+        .then(|| PyTuple::new(py, names[positional..].iter().map(|name| PyString::intern(py, name))))
+        .transpose()?;
+    let names = names.iter().map(|name| PyString::intern(py, name).unbind()).collect();
+    let state = State {
+        brain: brain.clone().unbind(),
+        parameters: Rc::new(Parameters { names, by_position, positional }),
+        keywords: keywords.map(Bound::unbind),
+        target,
+        worlds: Vec::new(),
+        launches: 0,
+        hits: 0,
+    };
+    // SAFETY: the generic allocator zeroes the object, which is a valid kernel without a state until the
+    // fields are set.
+    unsafe {
+        let object = ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0);
+        let owned = Bound::from_owned_ptr_or_err(py, object)?;
+        let object = object.cast::<KernelObject>();
+        (*object).state = Box::into_raw(Box::new(UnsafeCell::new(state)));
+        (*object).vectorcall = Some(vectorcall);
+        Ok(owned)
+    }
+}
+
+/// Tells a kernel what it depends on now. `context` is what [`_add_entry`] and the brain know it by;
+/// `defaults` are tuples, empty where there is none.
+#[pyfunction]
+#[pyo3(signature = (object, context, guards, target, defaults, /))]
+pub(crate) fn _add_world(
+    object: &Bound<'_, PyAny>,
+    context: Py<PyAny>,
+    guards: Vec<Py<Guards>>,
+    target: Option<Py<PyAny>>,
+    defaults: Vec<Bound<'_, PyTuple>>,
+) -> PyResult<()> {
+    let kernel = kernel(object)?;
+    if defaults.len() != kernel.with(|state| state.parameters.names.len()) {
+        return Err(PyTypeError::new_err("a default, or none, for each parameter"));
+    }
+    if guards.is_empty() {
+        return Err(PyTypeError::new_err("a world without guards would hold for ever"));
+    }
+    let defaults = defaults.iter().map(|one| one.get_item(0).ok().map(Bound::unbind)).collect();
+    let world = Rc::new(World { context, guards, target, defaults, entries: RefCell::default() });
+    let dropped = kernel.with(|state| {
+        state.worlds.insert(0, world);
+        (state.worlds.len() > MOST_WORLDS).then(|| state.worlds.pop())
+    });
+    drop(dropped);
+    Ok(())
+}
+
+/// Adds an executable to a world, for calls whose arguments pass the steps that are made here from these
+/// arguments. `executable` is a callable, or `(address, words, output, keep)`.
+#[pyfunction]
+#[pyo3(signature = (object, context, arguments, steps, guards, executable, /))]
+pub(crate) fn _add_entry(
+    object: &Bound<'_, PyAny>,
+    context: &Bound<'_, PyAny>,
+    arguments: &Bound<'_, PyTuple>,
+    steps: Vec<Bound<'_, PyTuple>>,
+    guards: Vec<Py<Guards>>,
+    executable: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let kernel = kernel(object)?;
+    let mut values = Vec::new();
+    let steps: Vec<Step> =
+        steps.iter().map(|step| Step::new(step, arguments, &mut values)).collect::<PyResult<_>>()?;
+    let call = match executable.cast::<PyTuple>() {
+        Ok(native) => {
+            let (address, words, output, keep): (usize, Bound<'_, PyAny>, String, Py<PyAny>) =
+                native.extract()?;
+            Call::Native(NativeCall::new(address, &words, &output, keep, &steps)?)
+        }
+        Err(_) => Call::Python(executable.clone().unbind()),
+    };
+    let entry = Rc::new(Entry { steps, guards, call });
+    let dropped = kernel.with(|state| {
+        // A world that was dropped meanwhile is not needed any more, or will come back.
+        let world = state.worlds.iter().find(|world| world.context.is(context))?;
+        let mut entries = world.entries.borrow_mut();
+        entries.insert(0, entry);
+        if entries.len() > MOST_ENTRIES { entries.pop() } else { None }
+    });
+    drop(dropped);
+    Ok(())
+}
+
+/// Forgets everything that a kernel was told.
+#[pyfunction]
+#[pyo3(signature = (object, /))]
+pub(crate) fn _forget_worlds(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let dropped = kernel(object)?.with(|state| std::mem::take(&mut state.worlds));
+    drop(dropped);
+    Ok(())
+}
+
+/// Calls, calls that found their entry since the brain was last asked, and entries.
+#[pyfunction]
+#[pyo3(signature = (object, /))]
+pub(crate) fn _kernel_stats(object: &Bound<'_, PyAny>) -> PyResult<(u64, u64, usize)> {
+    let entries = |state: &State| state.worlds.iter().map(|world| world.entries.borrow().len()).sum();
+    Ok(kernel(object)?.with(|state| (state.launches, state.hits, entries(state))))
+}

@@ -1,0 +1,194 @@
+//! Arguments as words: what native code is called with.
+
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyTuple};
+
+use super::array::DlTensor;
+use super::check::Step;
+use crate::ndarray;
+
+/// More words than this are packed on the heap.
+const INLINE: usize = 64;
+
+/// One word.
+enum Word {
+    /// The address of the first element of an array.
+    Address,
+    /// The size of a dimension.
+    Size(usize),
+    /// The stride of a dimension, in bytes for NumPy and in elements for tensors.
+    Stride(usize),
+    /// A signed integer.
+    Int,
+    /// A double.
+    Double,
+    /// A single, in the lower half.
+    Single,
+}
+
+/// What a native function returns besides its status.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Nothing,
+    Int,
+    Double,
+}
+
+/// A native function and how to call it.
+pub(super) struct NativeCall {
+    function: Function,
+    words: Vec<(usize, Word)>,
+    output: Output,
+    /// What keeps the code in memory.
+    pub(super) keep: Py<PyAny>,
+}
+
+/// Takes words, and room for a result behind them; returns 0, or a status that is raised.
+type Function = unsafe extern "C" fn(*mut u64) -> i32;
+
+impl NativeCall {
+    /// `words` are `(step, kind, dimension)`.
+    pub(super) fn new(
+        address: usize,
+        words: &Bound<'_, PyAny>,
+        output: &str,
+        keep: Py<PyAny>,
+        steps: &[Step],
+    ) -> PyResult<Self> {
+        if address == 0 {
+            return Err(PyValueError::new_err("the address of a native function is not zero"));
+        }
+        let output = match output {
+            "none" => Output::Nothing,
+            "i64" => Output::Int,
+            "f64" => Output::Double,
+            _ => return Err(PyValueError::new_err(format!("a result is `i64` or `f64`, found `{output}`"))),
+        };
+        let mut found = Vec::new();
+        for word in words.try_iter()? {
+            let (step, kind, at): (usize, String, usize) = word?.cast_into::<PyTuple>()?.extract()?;
+            let is_array = steps.get(step).is_some_and(|step| step.is_numpy() || step.exchange().is_some());
+            let word = match &*kind {
+                "address" | "size" | "stride" if !is_array => {
+                    return Err(PyTypeError::new_err("only arrays have an address, sizes and strides"));
+                }
+                "address" => Word::Address,
+                "size" => Word::Size(at),
+                "stride" => Word::Stride(at),
+                "i64" => Word::Int,
+                "f64" => Word::Double,
+                "f32" => Word::Single,
+                _ => return Err(PyValueError::new_err(format!("no such word: `{kind}`"))),
+            };
+            found.push((step, word));
+        }
+        // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
+        // it there for as long as `keep` lives.
+        let function = unsafe { std::mem::transmute::<usize, Function>(address) };
+        Ok(Self { function, words: found, output, keep })
+    }
+
+    /// Packs what the steps found and calls the function.
+    ///
+    /// # Safety
+    ///
+    /// `values` are what the entry's steps found in this call, and no Python code ran since.
+    pub(super) unsafe fn call(
+        &self,
+        py: Python<'_>,
+        steps: &[Step],
+        values: &[*mut ffi::PyObject],
+    ) -> PyResult<*mut ffi::PyObject> {
+        let mut inline = [0u64; INLINE];
+        let mut heap = Vec::new();
+        let block: &mut [u64] = if self.words.len() < INLINE {
+            &mut inline
+        } else {
+            heap.resize(self.words.len() + 1, 0);
+            &mut heap
+        };
+        for (place, (step, word)) in self.words.iter().enumerate() {
+            // SAFETY: as the caller promises.
+            block[place] = unsafe { word.pack(py, &steps[*step], values[*step])? };
+        }
+        // SAFETY: the function takes this many words, as whoever made it said.
+        let status = unsafe { (self.function)(block.as_mut_ptr()) };
+        if status != 0 {
+            return Err(PyErr::take(py).unwrap_or_else(|| {
+                PyRuntimeError::new_err(format!("the kernel returned the status {status}"))
+            }));
+        }
+        let result = block[self.words.len()];
+        Ok(match self.output {
+            Output::Nothing => py.None().into_ptr(),
+            Output::Int => PyInt::new(py, result.cast_signed()).into_ptr(),
+            Output::Double => PyFloat::new(py, f64::from_bits(result)).into_ptr(),
+        })
+    }
+}
+
+impl Word {
+    /// # Safety
+    ///
+    /// `value` is a live object that passed the step.
+    #[inline]
+    unsafe fn pack(&self, py: Python<'_>, step: &Step, value: *mut ffi::PyObject) -> PyResult<u64> {
+        match self {
+            // SAFETY: the step says that this is an array.
+            Self::Address | Self::Size(_) | Self::Stride(_) if step.is_numpy() => unsafe {
+                let head = ndarray::head(value);
+                Ok(match self {
+                    Self::Size(at) if *at < head.ndim as usize => *head.shape.add(*at) as u64,
+                    Self::Stride(at) if *at < head.ndim as usize => *head.strides.add(*at) as u64,
+                    Self::Address => head.data as u64,
+                    _ => return Err(no_dimension()),
+                })
+            },
+            Self::Address | Self::Size(_) | Self::Stride(_) => {
+                let spec = step.exchange().expect("checked when the call was made");
+                // SAFETY: a live object.
+                let value = unsafe { Borrowed::from_ptr(py, value) };
+                let tensor = spec.fits(&value)?;
+                let tensor: DlTensor = tensor.ok_or_else(|| PyRuntimeError::new_err("a tensor changed"))?;
+                Ok(match self {
+                    Self::Size(at) => tensor.size(*at).ok_or_else(no_dimension)? as u64,
+                    Self::Stride(at) => tensor.stride(*at).ok_or_else(no_dimension)? as u64,
+                    _ => tensor.first() as u64,
+                })
+            }
+            Self::Int => {
+                let mut overflow = 0;
+                // SAFETY: an int or something that `__index__` turns into one; errors are looked at.
+                let found = unsafe { ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow) };
+                if overflow != 0 {
+                    return Err(PyOverflowError::new_err("an int does not fit into 64 bits"));
+                }
+                match PyErr::take(py) {
+                    Some(error) if found == -1 => Err(error),
+                    _ => Ok(found as u64),
+                }
+            }
+            Self::Double => double(py, value).map(f64::to_bits),
+            Self::Single => double(py, value).map(|found| u64::from((found as f32).to_bits())),
+        }
+    }
+}
+
+#[inline]
+fn double(py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<f64> {
+    // SAFETY: a live object; errors are looked at.
+    let found = unsafe { ffi::PyFloat_AsDouble(value) };
+    if found == -1.0
+        && let Some(error) = PyErr::take(py)
+    {
+        return Err(error);
+    }
+    Ok(found)
+}
+
+#[cold]
+fn no_dimension() -> PyErr {
+    PyValueError::new_err("an array has no such dimension")
+}

@@ -1,0 +1,197 @@
+//! `keyprint._native.SourceTable`: the functions of a file, for Python to resolve against what is loaded.
+
+use keyprint_source::{Function, How, ParameterKind, Root, Slot, Table};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::fingerprint::PyFingerprint;
+
+/// What is known of the functions of a file.
+#[pyclass(frozen, module = "keyprint._native")]
+pub(crate) struct SourceTable {
+    table: Table,
+}
+
+/// What is known of one function.
+#[pyclass(frozen, module = "keyprint._native")]
+pub(crate) struct SourceFunction {
+    function: Function,
+}
+
+#[pymethods]
+impl SourceTable {
+    /// Parses a file's text.
+    #[staticmethod]
+    #[pyo3(signature = (text, /))]
+    fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let table =
+            py.detach(|| Table::of(text)).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self { table })
+    }
+
+    /// Reads what `to_bytes` wrote; nothing if it is of another version.
+    #[staticmethod]
+    #[pyo3(signature = (data, /))]
+    fn from_bytes(data: &[u8]) -> Option<Self> {
+        Table::from_bytes(data).map(|table| Self { table })
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.table.to_bytes())
+    }
+
+    /// Returns the table with digests of compiled code: name, line, names of parameters and digest of
+    /// each code object. Functions that cannot be told apart by these get none.
+    #[pyo3(signature = (codes, /))]
+    fn with_codes(&self, codes: Vec<(String, u32, Vec<String>, [u8; 32])>) -> Self {
+        let mut table = self.table.clone();
+        let alike = |function: &Function, name: &str, line: u32, parameters: &[String]| {
+            let names = function.parameters.iter().map(|one| &one.name);
+            function.name == name && function.line == line && names.eq(parameters)
+        };
+        let functions = self.table.functions.clone();
+        for (name, line, parameters, digest) in &codes {
+            let twins = codes.iter().filter(|one| (&one.0, one.1, &one.2) == (name, *line, parameters));
+            let candidates: Vec<usize> = functions
+                .iter()
+                .enumerate()
+                .filter(|(_, function)| alike(function, name, *line, parameters))
+                .map(|(at, _)| at)
+                .collect();
+            if let ([only], 1) = (&*candidates, twins.count()) {
+                table.functions[*only].codes = vec![*digest];
+            }
+        }
+        Self { table }
+    }
+
+    /// Returns the function that begins in a line, if its compiled code has this digest.
+    #[pyo3(signature = (name, line, code, /))]
+    fn find(&self, name: &str, line: u32, code: [u8; 32]) -> Option<SourceFunction> {
+        let found = self.table.functions.iter().find(|function| {
+            function.name == name && function.line == line && function.codes.contains(&code)
+        });
+        found.map(|function| SourceFunction { function: function.clone() })
+    }
+
+    /// Returns the digest of the only function of a name that begins in a line.
+    #[pyo3(signature = (name, line, /))]
+    fn digest_at(&self, name: &str, line: u32) -> Option<PyFingerprint> {
+        let mut found =
+            self.table.functions.iter().filter(|function| function.name == name && function.line == line);
+        match (found.next(), found.next()) {
+            (Some(only), None) => Some(PyFingerprint::new(only.digest, true)),
+            _ => None,
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.table.functions.len()
+    }
+}
+
+/// A root as kind and name: a number for a parameter, three values for an import.
+fn root<'py>(py: Python<'py>, root: &Root) -> PyResult<Bound<'py, PyTuple>> {
+    match root {
+        Root::Parameter(at) => ("parameter", *at).into_pyobject(py),
+        Root::Free(name) => ("free", name).into_pyobject(py),
+        Root::Global(name) => ("global", name).into_pyobject(py),
+        Root::Import { module, level, name } => ("import", (module, *level, name)).into_pyobject(py),
+    }
+}
+
+fn path<'py>(py: Python<'py>, path: &[String]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, path)
+}
+
+#[pymethods]
+impl SourceFunction {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.function.name
+    }
+
+    #[getter]
+    fn qualname(&self) -> &str {
+        &self.function.qualname
+    }
+
+    #[getter]
+    fn line(&self) -> u32 {
+        self.function.line
+    }
+
+    /// Where the text begins and ends, in bytes.
+    #[getter]
+    fn span(&self) -> (u32, u32) {
+        (self.function.start, self.function.end)
+    }
+
+    #[getter]
+    fn digest(&self) -> PyFingerprint {
+        PyFingerprint::new(self.function.digest, true)
+    }
+
+    /// Names that lead to it, digest and line of each decorator, the outermost first.
+    #[getter]
+    fn decorators(&self) -> Vec<(Vec<String>, PyFingerprint, u32)> {
+        let decorator = |one: &keyprint_source::Decorator| {
+            (one.chain.clone(), PyFingerprint::new(one.digest, true), one.line)
+        };
+        self.function.decorators.iter().map(decorator).collect()
+    }
+
+    /// Name and kind of each parameter; the kinds are those of `inspect`, as numbers.
+    #[getter]
+    fn parameters(&self) -> Vec<(String, u8)> {
+        let kind = |kind| match kind {
+            ParameterKind::PositionalOnly => 0,
+            ParameterKind::Ordinary => 1,
+            ParameterKind::Variadic => 2,
+            ParameterKind::KeywordOnly => 3,
+            ParameterKind::Keywords => 4,
+        };
+        self.function.parameters.iter().map(|one| (one.name.clone(), kind(one.kind))).collect()
+    }
+
+    /// What is read: kind of root, root, path, how, line.
+    #[getter]
+    fn uses<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let how = |how| match how {
+            How::Whole => "whole",
+            How::Called => "called",
+            How::Annotation => "annotation",
+            How::Super => "super",
+        };
+        let one = |one: &keyprint_source::Use| {
+            (root(py, &one.root)?, path(py, &one.path)?, how(one.how), one.line).into_pyobject(py)
+        };
+        self.function.uses.iter().map(one).collect()
+    }
+
+    /// What is handed on: root and path of the argument, root and path of the function, slot, line.
+    #[getter]
+    fn passes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let one = |one: &keyprint_source::Pass| -> PyResult<Bound<'py, PyTuple>> {
+            let slot = match &one.slot {
+                Slot::Position(at) => at.into_pyobject(py)?.into_any(),
+                Slot::Keyword(name) => name.into_pyobject(py)?.into_any(),
+            };
+            let (argument, callee) = (root(py, &one.root)?, root(py, &one.callee)?);
+            (argument, path(py, &one.path)?, callee, path(py, &one.callee_path)?, slot, one.line)
+                .into_pyobject(py)
+        };
+        self.function.passes.iter().map(one).collect()
+    }
+
+    /// The lines of the statements.
+    #[getter]
+    fn statements(&self) -> Vec<u32> {
+        self.function.statements.clone()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<SourceFunction {} at line {}>", self.function.qualname, self.function.line)
+    }
+}

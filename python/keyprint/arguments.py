@@ -1,0 +1,793 @@
+"""Signatures: what a call's arguments contribute to a key.
+
+A scalar counts by its type, or by its value if it is a compile-time parameter; an array by its
+specification: element type, number of dimensions, layout; an object by the members that the function
+really reads, through any depth of members and helpers. Anything else has to say what counts of it: by
+``__cache_signature__``, or by :func:`register_argument`. Nothing counts by the name of its type alone.
+
+A signature also yields *steps*: what the dispatcher compares to tell, without Python code, that another
+call has the same one.
+"""
+
+from __future__ import annotations
+
+import types
+
+from ._native import Fingerprint, Guards, _array_spec, _dlpack_spec, _short_text, fingerprint
+from .errors import FingerprintError, FunctionKeyError, SignatureError
+from .resolution import FunctionEntry, Resolution, resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Final
+
+    from .resolution import Rules, Where
+
+    #: A way to read an object, and what it must be.
+    Step = tuple[tuple[Any, ...], tuple[Any, ...]]
+
+    #: What is read of an object: members, and how it is used itself.
+    Node = dict[str, Any]
+
+__all__ = ["Argument", "Options", "Signature", "register_argument"]
+
+#: What counts of the instances of a class, for classes that do not say so themselves.
+_registered: dict[type, Callable[[Any], Any]] = {}
+
+#: Builtin types whose values are plain.
+_SCALARS: Final = (bool, int, float, complex)
+_BY_VALUE: Final = (str, bytes, type(None), type(Ellipsis))
+
+_HEAP_TYPE: Final = 1 << 9
+
+#: Tuples and objects inside each other, deeper than this, are refused.
+_MOST_LEVELS: Final = 64
+
+
+def register_argument(cls: type, signature: Callable[[Any], Any]) -> None:
+    """Say what counts of arguments of a class, and of its subclasses.
+
+    ``signature`` returns any value that has a fingerprint. It is called at each launch, so it should be
+    quick; and it must say everything that compiled code may depend on::
+
+        kp.register_argument(Mesh, lambda mesh: (mesh.kind, mesh.order))
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"expected a class, found `{_short_text(cls)}`")
+    if not callable(signature):
+        raise TypeError(f"`signature` is a function, found `{_short_text(signature)}`")
+    _registered[cls] = signature
+
+
+class Options:
+    """How the parameters of a kernel are taken."""
+
+    __slots__ = ("align", "annotations", "divisible", "members", "static")
+
+    def __init__(
+        self,
+        static: frozenset[str],
+        align: Mapping[str, int],
+        divisible: Mapping[str, int],
+        members: str,
+        annotations: Mapping[str, Any],
+    ) -> None:
+        self.static = static
+        self.align = align
+        self.divisible = divisible
+        self.members = members
+        #: Classes that build arguments from raw values, by parameter.
+        self.annotations = annotations
+
+
+class Argument:
+    """What is known of an argument, or of a member of one, when something is compiled for it.
+
+    ``kind`` is ``array``, ``scalar``, ``value`` (a compile-time value, in ``value``), ``object``,
+    ``tuple``, ``callable`` or ``signature``. Arrays have ``dtype``, ``ndim``, ``layout`` (``C``, ``F`` or
+    ``S`` for any strides), ``writable`` and ``aligned``; scalars and objects have ``type``; objects and
+    tuples have ``members``, by name or position.
+    """
+
+    __slots__ = (
+        *("aligned", "device", "divisibility", "dtype", "kind", "layout", "members", "ndim", "needs_grad"),
+        *("signature", "step", "type", "value", "writable"),
+    )
+
+    def __init__(self, kind: str, **known: Any) -> None:
+        for name in self.__slots__:
+            setattr(self, name, known.get(name))
+        self.kind = kind
+
+    def identity(self) -> tuple[object, ...]:
+        """Return what counts, as a plain value."""
+        members = self.members
+        if members is not None:
+            members = [(name, one.identity()) for name, one in members.items()]
+        return (
+            self.kind,
+            self.type,
+            self.dtype,
+            self.ndim,
+            self.layout,
+            (self.writable, self.aligned, self.device, self.needs_grad, self.divisibility),
+            None if self.signature is None else bytes(self.signature),
+            members,
+        )
+
+    def __str__(self) -> str:
+        if self.kind == "array":
+            extras = [] if self.layout == "C" else [str(self.layout)]
+            extras += [] if self.writable is not False else ["read-only"]
+            extras += [] if self.aligned is None else ["aligned" if self.aligned else "unaligned"]
+            extras += [] if not self.device else [f"device {self.device}"]
+            return " ".join([f"{self.dtype}[{', '.join(':' * (self.ndim or 0))}]", *extras])
+        if self.kind == "scalar":
+            return f"{self.type} {self.divisibility}" if self.divisibility else str(self.type)
+        if self.kind == "value":
+            return _short_text(self.value)
+        if self.members is not None and self.kind == "object":
+            inside = ", ".join(f"{name}: {one}" for name, one in self.members.items())
+            return f"{str(self.type).rpartition('.')[2]}({inside})"
+        if self.members is not None:
+            return f"({', '.join(str(one) for one in self.members.values())})"
+        return f"{self.type} {self.signature.short}" if self.signature is not None else str(self.type)
+
+    def __repr__(self) -> str:
+        return f"<Argument {self}>"
+
+
+#: The key of a node under which the uses of the object itself are.
+_HOW: Final = ""
+
+
+class Signature:
+    """The signature of one call."""
+
+    __slots__ = ("arguments", "components", "guards", "steps", "texts")
+
+    def __init__(self) -> None:
+        self.arguments: dict[str, Argument] = {}
+        self.components: dict[str, Fingerprint] = {}
+        self.texts: dict[str, str] = {}
+        self.steps: list[Step] = []
+        self.guards: list[Guards] = []
+
+
+class _Maker:
+    """Makes the signature of one call."""
+
+    def __init__(self, root: Resolution, rules: Rules, options: Options, memo: Memo) -> None:
+        assert root.root is not None
+        self._entry = root.root
+        self._rules = rules
+        self._options = options
+        self._memo = memo
+        self.found = Signature()
+        self._guards = Guards()
+        self._methods: dict[str, Resolution] = {}
+        self._name = ""
+        self._levels = 0
+
+    def make(self, arguments: Mapping[str, Any]) -> Signature:
+        names = [name for name, _ in self._entry.parameters]
+        trees = [_tree(uses) for uses in self._entry.uses]
+        values = [arguments[name] for name in names]
+        self._pass_on(trees, values)
+        positions = {name: at for at, name in enumerate(arguments)}
+        for name, value, tree in zip(names, values, trees, strict=True):
+            self._name = name
+            argument = self._top(name, value, tree, ("argument", positions[name]))
+            self.found.arguments[name] = argument
+            self.found.components[f"argument {name}"] = fingerprint(argument.identity())
+            self.found.texts[f"argument {name}"] = str(argument)
+        for label, resolution in self._methods.items():
+            self.found.components[label] = resolution.fingerprint
+            self.found.texts[label] = resolution.fingerprint.short
+            self.found.guards.append(resolution.guards)
+        if len(self._guards):
+            self.found.guards.append(self._guards)
+        return self.found
+
+    def one(self, name: str, value: Any) -> bytes:
+        """Return the digest of one argument."""
+        at = [known for known, _ in self._entry.parameters].index(name)
+        self._name = name
+        tree = _tree(_effective(self._entry, at))
+        return bytes(fingerprint(self._top(name, value, tree, ("argument", at)).identity()))
+
+    # -- What functions that come with arguments read ---------------------------------------------
+
+    def _pass_on(self, trees: list[Node], values: list[Any]) -> None:
+        """Add what is read by functions that are reached through arguments, of other arguments."""
+        for root, path, callee, callee_path, slot, line in self._entry.passes:
+            if root[0] != "parameter" or callee[0] != "parameter":
+                continue
+            where = self._entry.where(line)
+            target = self._callee(values[callee[1]], callee_path)
+            parameter = None if target is None else target[0].slot(slot, target[1])
+            if target is None or parameter is None:
+                _grow(trees[root[1]], path, "whole", where)
+                continue
+            for (more, how), place in _effective(target[0], parameter).items():
+                _grow(trees[root[1]], path + more, how, place)
+
+    def _callee(self, value: Any, path: tuple[str, ...]) -> tuple[FunctionEntry, int] | None:
+        """Return the function that a chain of members of an argument leads to, and the arguments it has."""
+        if not path:
+            function = value.__func__ if isinstance(value, types.MethodType) else value
+            given = int(isinstance(value, types.MethodType))
+        else:
+            for name in path[:-1]:
+                found = _stored(value, name)
+                if not found:
+                    return None
+                value = found[0]
+            if _stored(value, path[-1]):
+                return None
+            attribute = _lookup(type(value), path[-1])
+            function, given = (attribute[0], 1) if attribute else (None, 0)
+            if isinstance(function, staticmethod):
+                function, given = function.__func__, 0
+        if not isinstance(function, types.FunctionType):
+            return None
+        resolution = self._resolution(function)
+        return None if resolution.root is None else (resolution.root, given)
+
+    def _resolution(self, value: Any) -> Resolution:
+        return self._memo.of(value, self._rules)
+
+    # -- Arguments -------------------------------------------------------------------------------
+
+    def _step(self, source: tuple[Any, ...], check: tuple[Any, ...]) -> int:
+        self.found.steps.append((source, check))
+        return len(self.found.steps) - 1
+
+    def _top(self, name: str, value: Any, node: Node, source: tuple[Any, ...]) -> Argument:
+        annotation = self._options.annotations.get(name)
+        if annotation is not None and not isinstance(value, annotation):
+            return self._built(annotation, value, source, name)
+        if name in self._options.static:
+            return self._static(value, source, name)
+        return self._any(value, node, source, name, in_object=False)
+
+    def _built(self, annotation: Any, raw: Any, source: tuple[Any, ...], path: str) -> Argument:
+        """Take the signature of what an annotation builds from a raw value."""
+        of_raw = getattr(annotation, "__cache_signature_of__", None)
+
+        def signature(raw: Any) -> bytes:
+            found = annotation(raw).__cache_signature__() if of_raw is None else of_raw(raw)
+            return bytes(self._fingerprint(found, path))
+
+        known = signature(raw)
+        self._step(source, ("exact",))
+        step = self._step(source, ("signature", signature, known))
+        name = f"{annotation.__module__}.{annotation.__qualname__}"
+        return self._as(Argument("signature", type=name, signature=Fingerprint(known)), step)
+
+    @staticmethod
+    def _as(argument: Argument, step: int) -> Argument:
+        argument.step = step
+        return argument
+
+    def _static(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        """Take a compile-time parameter: by value."""
+        kind = type(value)
+        if kind in _SCALARS or kind in _BY_VALUE:
+            return self._value(value, source)
+        if kind is tuple and all(type(one) in _SCALARS or type(one) in _BY_VALUE for one in value):
+            step = self._step(source, ("tuple",))
+            for at in range(len(value)):
+                self._step(("item", step, at), ("equal",))
+            digest = fingerprint(value)
+            return self._as(Argument("value", type="tuple", value=value, signature=digest), step)
+        if callable(value) and not hasattr(kind, "__cache_signature__") and _registration(kind) is None:
+            return self._callable(value, source, path)
+        return self._any(value, {_HOW: {"whole": ("", "", 0)}}, source, path, in_object=True)
+
+    def _value(self, value: Any, source: tuple[Any, ...]) -> Argument:
+        step = self._step(source, ("equal",))
+        name = type(value).__qualname__
+        return self._as(Argument("value", type=name, value=value, signature=fingerprint(value)), step)
+
+    def _any(
+        self, value: Any, node: Node, source: tuple[Any, ...], path: str, *, in_object: bool
+    ) -> Argument:
+        kind = type(value)
+        if kind in _BY_VALUE:
+            return self._value(value, source)
+        if kind in _SCALARS:
+            if in_object and self._options.members == "value":
+                return self._value(value, source)
+            return self._scalar(value, source, path)
+        if hasattr(kind, "__cache_signature__"):
+            return self._signed(value, source, path, lambda value: value.__cache_signature__())
+        registered = _registration(kind)
+        if registered is not None:
+            return self._signed(value, source, path, registered)
+        array = self._array(value, source, path)
+        if array is not None:
+            return array
+        if kind is tuple:
+            return self._tuple(value, node, source, path, in_object)
+        constant = self._constant(value, source, path)
+        if constant is not None:
+            return constant
+        if isinstance(value, type) or (callable(value) and not _is_instance(value)):
+            return self._callable(value, source, path)
+        return self._object(value, node, source, path)
+
+    def _scalar(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        name = type(value).__qualname__
+        by = self._options.divisible.get(path)
+        if by is None or type(value) is not int:
+            return self._as(Argument("scalar", type=name), self._step(source, ("exact",)))
+        if not -(1 << 63) <= value < 1 << 63:
+            raise SignatureError(
+                f"the argument `{path}` is {_short_text(value)}, which does not fit into 64 bits",
+                code="argument-type",
+                hint=f"take `{path}` out of `divisible`",
+            )
+        known = "one" if value == 1 else f"multiple of {by}" if value % by == 0 else f"no multiple of {by}"
+        return self._as(
+            Argument("scalar", type=name, divisibility=known), self._step(source, ("divides", by))
+        )
+
+    def _signed(
+        self, value: Any, source: tuple[Any, ...], path: str, speak: Callable[[Any], Any]
+    ) -> Argument:
+        """Take an argument that says itself what counts of it, or whose class was registered."""
+        self._step(source, ("exact",))
+
+        def signature(value: Any) -> bytes:
+            return bytes(self._fingerprint(speak(value), path))
+
+        known = signature(value)
+        step = self._step(source, ("signature", signature, known))
+        return self._as(Argument("signature", type=_type_name(value), signature=Fingerprint(known)), step)
+
+    def _fingerprint(self, value: Any, path: str) -> Fingerprint:
+        try:
+            return fingerprint(value)
+        except FingerprintError as error:
+            raise SignatureError(
+                f"the signature of the argument `{path}` cannot be identified: {error}",
+                code="argument-type",
+                hint="return plain values from `__cache_signature__`",
+            ) from error
+
+    def _array(self, value: Any, source: tuple[Any, ...], path: str) -> Argument | None:
+        import sys
+
+        kind = type(value)
+        multiple = self._options.align.get(path, 0)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and kind is getattr(numpy, "ndarray", None):
+            step = self._step(source, ("numpy", multiple))
+            return self._as(_numpy_argument(value, multiple), step)
+        if hasattr(kind, "__dlpack_c_exchange_api__"):
+            found = _array_spec(value)
+            if found is not None:
+                step = self._step(source, ("exchange", multiple))
+                dtype, ndim, layout, device, needs_grad = found
+                argument = Argument("array", dtype=dtype, ndim=ndim, layout=layout, needs_grad=needs_grad)
+                argument.device = device
+                argument.type = _type_name(value)
+                if multiple:
+                    # The dispatcher knows the address; here only whether it has to be asked.
+                    argument.aligned = bool(value.data_ptr() % multiple == 0)
+                return self._as(argument, step)
+        if not any(hasattr(kind, name) for name in _ARRAYS):
+            return None
+        self._step(source, ("exact",))
+
+        def signature(value: Any) -> bytes:
+            return bytes(fingerprint(_foreign_array(value).identity()))
+
+        argument = _foreign_array(value)
+        return self._as(argument, self._step(source, ("signature", signature, signature(value))))
+
+    def _tuple(
+        self, value: tuple[Any, ...], node: Node, source: tuple[Any, ...], path: str, in_object: bool
+    ) -> Argument:
+        step = self._step(source, ("tuple",))
+        members = {}
+        with self._deeper(path):
+            for at, item in enumerate(value):
+                whole: Node = {_HOW: {"whole": _where_of(node)}}
+                place = f"{path}[{at}]"
+                members[at] = self._any(item, whole, ("item", step, at), place, in_object=in_object)
+        return self._as(Argument("tuple", type="tuple", members=members), step)
+
+    def _constant(self, value: Any, source: tuple[Any, ...], path: str) -> Argument | None:
+        """Take something that cannot change, by value: members of enums, data types."""
+        import sys
+
+        enum = sys.modules.get("enum")
+        numpy = sys.modules.get("numpy")
+        is_enum = enum is not None and isinstance(value, enum.Enum)
+        is_dtype = numpy is not None and isinstance(value, getattr(numpy, "dtype", ()))
+        is_number = numpy is not None and isinstance(value, getattr(numpy, "generic", ()))
+        if not (is_enum or is_dtype or is_number or type(value).__module__ == "torch"):
+            return None
+        step = self._step(source, ("same",))
+        digest = self._fingerprint(value, path)
+        return self._as(Argument("value", type=_type_name(value), value=value, signature=digest), step)
+
+    def _callable(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        try:
+            resolution = self._resolution(value)
+        except FunctionKeyError as error:
+            raise SignatureError(
+                f"the argument `{path}` cannot be identified: {error.args[0]}",
+                code=error.code,
+                hint=error.hint,
+            ) from error
+        step = self._step(source, ("same",))
+        self.found.guards.append(resolution.guards)
+        name = getattr(value, "__qualname__", None) or _type_name(value)
+        return self._as(Argument("callable", type=name, signature=resolution.fingerprint), step)
+
+    # -- Objects ---------------------------------------------------------------------------------
+
+    def _object(self, value: Any, node: Node, source: tuple[Any, ...], path: str) -> Argument:
+        cls = type(value)
+        if not _is_instance(value):
+            raise self._unknown(value, path)
+        is_whole = "whole" in node.get(_HOW, ())
+        fields = _fields(cls)
+        if is_whole:
+            if fields is None:
+                raise self._unknown(value, path)
+            for name in fields:
+                _grow(node, (name,), "whole", _where_of(node))
+        step = self._step(source, ("object",))
+        members: dict[Any, Argument] = {}
+        with self._deeper(path):
+            self._members(value, node, step, path, members, set())
+        return self._as(Argument("object", type=_type_name(value), members=members), step)
+
+    def _members(
+        self,
+        value: Any,
+        node: Node,
+        step: int,
+        path: str,
+        members: dict[Any, Argument],
+        seen: set[types.FunctionType],
+    ) -> None:
+        """Take the members of an object that are read, by the function or by methods of the object."""
+        if "super" in node.get(_HOW, ()):
+            for name in {name for base in type(value).__mro__ for name in vars(base)}:
+                if isinstance(_lookup(type(value), name)[0], types.FunctionType):
+                    _grow(node, (name,), "super", _where_of(node))
+        for name in list(node):
+            if name == _HOW or name in members:
+                continue
+            child: Any = node[name]
+            place = f"{path}.{name}"
+            attribute = _lookup(type(value), name)
+            if "super" in child.get(_HOW, ()):
+                for base in type(value).__mro__:
+                    if isinstance(vars(base).get(name), types.FunctionType):
+                        self._method(value, vars(base)[name], step, place, node, path, members, seen)
+                if len(child) == 1 and len(child[_HOW]) == 1:
+                    continue
+            if attribute and _is_computed(attribute[0]):
+                raise SignatureError(
+                    f"the argument `{self._name}` computes `{place}` in a property ({_spoken(child)})",
+                    code="argument-type",
+                    hint="store the value in a plain attribute, or read what the property reads",
+                )
+            found = _stored(value, name)
+            if found:
+                members[name] = self._any(found[0], child, ("member", step, name), place, in_object=True)
+            elif attribute:
+                # A member of its own would hide what the class has.
+                self._step(("member", step, name), ("absent",))
+                self._class_attribute(value, attribute[0], child, step, place, node, path, members, seen)
+            else:
+                raise SignatureError(
+                    f"the argument `{self._name}` has no member `{place}` ({_spoken(child)})",
+                    code="missing-member",
+                    hint=f"`{path}` is {_a(_type_name(value))}; set the member before the call",
+                )
+
+    def _class_attribute(
+        self,
+        value: Any,
+        attribute: Any,
+        child: Node,
+        step: int,
+        place: str,
+        node: Node,
+        path: str,
+        members: dict[Any, Argument],
+        seen: set[types.FunctionType],
+    ) -> None:
+        if isinstance(attribute, types.FunctionType):
+            self._method(value, attribute, step, place, node, path, members, seen)
+            return
+        inner = attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
+        if hasattr(type(inner), "__keyprint_function__"):
+            function = inner.__keyprint_function__()
+            self._method(value, function, step, place, node, path, members, seen)
+            return
+        # The step for the object says that the class is what it was; what the attribute holds may change.
+        resolution = self._resolution(inner)
+        label = f"class attribute {place}"
+        self._methods[label] = resolution
+
+    def _method(
+        self,
+        value: Any,
+        function: types.FunctionType,
+        step: int,
+        place: str,
+        node: Node,
+        path: str,
+        members: dict[Any, Argument],
+        seen: set[types.FunctionType],
+    ) -> None:
+        """Count a method, and what it reads of the object it belongs to."""
+        resolution = self._resolution(function)
+        self._methods[f"method {place} ({function.__qualname__})"] = resolution
+        if function in seen or resolution.root is None:
+            return
+        seen.add(function)
+        if resolution.root.uses:
+            for (more, how), where in _effective(resolution.root, 0).items():
+                if more:
+                    _grow(node, more, how, where)
+                elif how in ("whole", "super"):
+                    _grow(node, (), how, where)
+            if "whole" in node.get(_HOW, ()) and _fields(type(value)) is not None:
+                for name in _fields(type(value)) or ():
+                    _grow(node, (name,), "whole", _where_of(node))
+            elif "whole" in node.get(_HOW, ()):
+                raise self._unknown(value, path)
+        self._members(value, node, step, path, members, seen)
+
+    # -- Trouble ---------------------------------------------------------------------------------
+
+    def _unknown(self, value: Any, path: str) -> SignatureError:
+        name = _type_name(value)
+        where = "" if path == self._name else f", at `{path}`"
+        hint = f"give `{name}` a `__cache_signature__`, or call `keyprint.register_argument`"
+        if isinstance(value, (list, dict, set)):
+            hint = "pass a tuple of what is needed, or an object with members"
+        elif _is_instance(value):
+            hint = f"read its members by name in the function, make it a dataclass, or {hint}"
+        return SignatureError(
+            f"the argument `{self._name}`{where} is {_a(name)}, of which nothing says what counts",
+            code="argument-type",
+            hint=hint,
+        )
+
+    def _deeper(self, path: str) -> _Level:
+        if self._levels >= _MOST_LEVELS:
+            raise SignatureError(
+                f"the argument `{self._name}` is nested more than {_MOST_LEVELS} levels deep",
+                code="argument-type",
+                hint="pass what is needed by itself",
+            )
+        return _Level(self)
+
+
+class _Level:
+    def __init__(self, maker: _Maker) -> None:
+        self._maker = maker
+
+    def __enter__(self) -> None:
+        self._maker._levels += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._maker._levels -= 1
+
+
+class Memo:
+    """Resolutions of functions that come with arguments: what they were when they were first met."""
+
+    def __init__(self, check: Callable[[str, Resolution, Resolution], None]) -> None:
+        import weakref
+
+        self._known: Any = weakref.WeakKeyDictionary()
+        self._check = check
+
+    def of(self, value: Any, rules: Rules) -> Resolution:
+        try:
+            known = self._known.get(value)
+        except TypeError:
+            # Not to be referred to weakly, or not hashable.
+            return resolve(value, rules)
+        if known is not None and known.guards.check():
+            return known  # type: ignore[no-any-return]
+        found = resolve(value, rules)
+        if known is not None and known.fingerprint != found.fingerprint:
+            self._check(getattr(value, "__qualname__", "?"), known, found)
+        self._known[value] = found
+        return found
+
+    def forget(self) -> None:
+        self._known.clear()
+
+
+def make_signature(
+    arguments: Mapping[str, Any], root: Resolution, rules: Rules, options: Options, memo: Memo
+) -> Signature:
+    """Return the signature of a call, by name of parameter; keyword-only ones last."""
+    return _Maker(root, rules, options, memo).make(arguments)
+
+
+def make_one(name: str, value: Any, root: Resolution, rules: Rules, options: Options, memo: Memo) -> bytes:
+    """Return the digest of one argument; what it passes on to others counts whole."""
+    maker = _Maker(root, rules, options, memo)
+    return maker.one(name, value)
+
+
+# -- Trees of what is read -----------------------------------------------------------------------
+
+
+def _tree(uses: Mapping[tuple[tuple[str, ...], str], Where]) -> Node:
+    root: Node = {}
+    for (path, how), where in uses.items():
+        _grow(root, path, how, where)
+    return root
+
+
+def _grow(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
+    for name in path:
+        node = node.setdefault(name, {})  # type: ignore[assignment]
+    # Being called, or asked for its type, reads nothing of an object itself.
+    node.setdefault(_HOW, {}).setdefault(how, where)  # type: ignore[arg-type]
+
+
+def _effective(entry: FunctionEntry, parameter: int) -> dict[tuple[tuple[str, ...], str], Where]:
+    """Return what a function reads of a parameter, itself or through functions that only a call tells."""
+    found = dict(entry.uses[parameter])
+    for root, path, callee, _, _, line in entry.passes:
+        if root == ("parameter", parameter) and callee[0] == "parameter":
+            found.setdefault((path, "whole"), entry.where(line))
+    return found
+
+
+def _where_of(node: Node) -> Where:
+    uses: Any = node.get(_HOW, {})
+    return next(iter(uses.values()), ("", "", 0))
+
+
+def _spoken(node: Node) -> str:
+    """Return where something is read, as part of a sentence."""
+    pending: list[Any] = [node]
+    while pending:
+        current = pending.pop()
+        for function, file, line in current.get(_HOW, {}).values():
+            if function:
+                return f"read in `{function}`, `{file}`, line {line}"
+        pending += [child for name, child in current.items() if name != _HOW]
+    return "read by the function"
+
+
+# -- Objects -------------------------------------------------------------------------------------
+
+
+def _lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:
+    for base in cls.__mro__:
+        if name in vars(base):
+            return (vars(base)[name],)
+    return ()
+
+
+def _stored(value: Any, name: str) -> tuple[()] | tuple[Any]:
+    """Return a member that is stored in an instance."""
+    found = Guards().member(value, name)
+    return found or ()
+
+
+def _is_instance(value: Any) -> bool:
+    """Whether something is an instance of a class written in Python, whose members are just stored."""
+    cls = type(value)
+    return (
+        bool(cls.__flags__ & _HEAP_TYPE)
+        and cls.__getattribute__ is object.__getattribute__
+        and not _lookup(cls, "__getattr__")
+        and not isinstance(value, (type, types.ModuleType, list, dict, set, tuple, str, int, float))
+    )
+
+
+def _is_computed(attribute: Any) -> bool:
+    kind = type(attribute)
+    if kind is types.MemberDescriptorType:
+        return False
+    return hasattr(kind, "__set__") or hasattr(kind, "__delete__") or kind.__name__ == "cached_property"
+
+
+def _fields(cls: type) -> list[str] | None:
+    fields = getattr(cls, "__dataclass_fields__", None)
+    if fields is None:
+        return None
+    return [name for name, field in fields.items() if field._field_type.name == "_FIELD"]
+
+
+def _type_name(value: Any) -> str:
+    cls = type(value)
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"
+
+
+def _registration(cls: type) -> Callable[[Any], Any] | None:
+    for base in cls.__mro__:
+        if base in _registered:
+            return _registered[base]
+    return None
+
+
+# -- Arrays --------------------------------------------------------------------------------------
+
+#: What arrays have.
+_ARRAYS: Final = ("__cuda_array_interface__", "__dlpack__", "__array_interface__")
+
+
+def _numpy_argument(array: Any, multiple: int) -> Argument:
+    flags = array.flags
+    layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "S"
+    dtype = array.dtype
+    plain = dtype.kind in "biufc" and dtype.metadata is None
+    argument = Argument("array", ndim=array.ndim, layout=layout, writable=bool(flags.writeable))
+    argument.type = "numpy.ndarray"
+    argument.dtype = dtype.name if dtype.isnative and plain else dtype.str
+    argument.needs_grad = None
+    # Misaligned elements are rare, and compilers assume that there are none.
+    argument.device = None if flags.aligned else "misaligned"
+    if not plain:
+        argument.signature = fingerprint(dtype)
+    if multiple:
+        argument.aligned = array.ctypes.data % multiple == 0
+    return argument
+
+
+def _foreign_array(array: Any) -> Argument:
+    """Return what counts of an array of another library, from what it says about itself. Nothing is copied."""
+    argument = Argument("array")
+    argument.type = _type_name(array)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if isinstance(interface, dict):
+        shape, strides = interface["shape"], interface.get("strides")
+        argument.dtype, argument.ndim = str(interface["typestr"]), len(shape)
+        size = int(str(interface["typestr"])[2:])
+        argument.layout = _layout(shape, strides, size)
+        argument.writable = not interface["data"][1]
+        argument.device = "cuda"
+        return argument
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        argument.dtype, argument.ndim = str(dtype), len(shape)
+        strides = getattr(array, "strides", None)
+        size = getattr(array, "itemsize", None) or getattr(dtype, "itemsize", None) or 1
+        argument.layout = _layout(shape, strides if isinstance(strides, tuple) else None, size)
+        if hasattr(array, "__dlpack_device__"):
+            argument.device = int(array.__dlpack_device__()[0])
+        grad = getattr(array, "requires_grad", None)
+        argument.needs_grad = None if grad is None else bool(grad)
+        return argument
+    argument.dtype, argument.ndim, argument.layout, argument.device = _dlpack_spec(array)
+    return argument
+
+
+def _layout(shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int) -> str:
+    """Return `C`, `F`, or `S` for any other strides, which are in bytes."""
+    if strides is None or 0 in shape:
+        return "C"
+    for name, order in (("C", range(len(shape) - 1, -1, -1)), ("F", range(len(shape)))):
+        expected = size
+        for at in order:
+            if shape[at] != 1 and strides[at] != expected:
+                break
+            expected *= shape[at]
+        else:
+            return name
+    return "S"

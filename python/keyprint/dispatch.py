@@ -1,0 +1,585 @@
+"""The dispatcher: a function that is compiled for the arguments it is called with, when it must be.
+
+:func:`jit` makes a kernel of a function, a compiler and a loader. Calling the kernel finds the executable
+for the arguments at hand: in memory, in a store, or by compiling. What counts is not up to the compiler:
+the function's source and helpers, globals, closures, the environment, the target and the arguments it
+really reads are all part of the key, and are looked at in every call.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+import weakref
+from _thread import RLock, allocate_lock
+
+from . import explain
+from ._native import (
+    Fingerprint,
+    Guards,
+    _add_entry,
+    _add_world,
+    _forget_worlds,
+    _kernel_stats,
+    _kernel_type,
+    _make_kernel,
+    fingerprint,
+)
+from .arguments import Memo, Options, Signature, make_signature
+from .errors import DriftError, FingerprintError, FunctionKeyError
+from .function_key import FunctionKey, describe_changes, unwrap
+from .keys import KEYPRINT, Key
+from .packages import Packages
+from .resolution import Resolution, Rules, resolve
+from .sources import Sources
+from .specialization import Artifact, NativeCode, Specialization, Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from .keys import Tool
+    from .store import Store
+
+__all__ = ["Kernel", "Observations", "jit"]
+
+#: Entering every key: read with the environment of each call.
+_SALT = "KEYPRINT_CACHE_VERSION"
+
+
+class Observations:
+    """What a kernel did so far, counted.
+
+    ``launches``: calls. ``key_made``: keys that were made, one for each new signature. ``validated``: artifacts
+    that were found in the store, and verified. ``compiled``: calls of the compiler. ``stored``: artifacts that
+    were published. ``loaded``: executables that were loaded. ``refreshed``: looks at everything that the
+    function depends on. ``files_parsed``: source files that no table was kept of.
+    """
+
+    __slots__ = (
+        *("compiled", "files_parsed", "key_made", "launches", "loaded", "refreshed", "stored", "validated"),
+    )
+
+    def __init__(self, **counts: int) -> None:
+        for name in self.__slots__:
+            setattr(self, name, counts.get(name, 0))
+
+    def __repr__(self) -> str:
+        return f"Observations({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class _KernelMethods:
+    """What kernels can do besides being called."""
+
+    __slots__ = ()
+
+    def why(self) -> str:
+        """Say why the last call had to compile, or where it found its executable."""
+        brain = self._brain
+        if brain.last is None:
+            return "never called"
+        _, hits, _ = _kernel_stats(self)
+        return "hit: in memory" if hits else brain.last
+
+    @property
+    def observations(self) -> Observations:
+        """What the kernel did so far."""
+        brain = self._brain
+        launches, _, _ = _kernel_stats(self)
+        return Observations(launches=launches, files_parsed=brain.rules.sources.parsed, **brain.counts)
+
+    @property
+    def function_key(self) -> FunctionKey:
+        """The key of the function as it is now."""
+        return self._brain.function_key()
+
+    def forget(self) -> None:
+        """Forget what was loaded, and what the function depended on: the next call looks at everything anew."""
+        self._brain.forget()
+        _forget_worlds(self)
+
+    @property
+    def _brain(self) -> _Brain:
+        return self.__dict__["_brain"]  # type: ignore[no-any-return]
+
+    def __keyprint_function__(self) -> types.FunctionType:
+        return self._brain.function
+
+    def __keyprint_options__(self) -> object:
+        return self._brain.identity()
+
+    def __reduce__(self) -> str:
+        # By reference: as functions are.
+        return str(self.__dict__["__qualname__"])
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.__dict__['__module__']}.{self.__dict__['__qualname__']}>"
+
+
+#: The type of kernels.
+Kernel: Any = _kernel_type(_KernelMethods)
+
+
+def jit(
+    function: Any = None,
+    *,
+    compile: Callable[[Specialization], Any],
+    load: Callable[[Artifact], Any] | None = None,
+    store: Store | None = None,
+    env: Iterable[str] = (),
+    target: Any = None,
+    static: Iterable[str] = (),
+    align: Mapping[str, int] | None = None,
+    divisible: Mapping[str, int] | None = None,
+    members: str = "value",
+    on_drift: str = "raise",
+    tool: Tool | None = None,
+    packages: Packages | None = None,
+    ignore: Iterable[str] = (),
+    compiled_by: Iterable[object] = (),
+) -> Any:
+    """Make a kernel of a function; without one, return a decorator.
+
+    ``compile(specialization)`` is called on a true miss, and returns an artifact: bytes, a dict of bytes by
+    name, or an :class:`~keyprint.Artifact` with metadata. ``load(artifact)`` makes it executable: it returns
+    something to be called with the arguments, or :class:`~keyprint.NativeCode`. Without ``load``, what
+    ``compile`` returns is executable itself, and stays in memory.
+
+    ``env`` names environment variables that count. ``target`` is what to compile for: a value, or a function
+    without parameters, which is called at *each* launch and should be quick. ``static`` names parameters that
+    count by value. ``align`` (``{"x": 16}``) specialises on whether the first element of an array lies at a
+    multiple, ``divisible`` on whether an int is 1, a multiple, or neither. ``members="type"`` has numbers in
+    objects count by type, for compilers that pass them at run time.
+
+    When a global or anything else that the function reads changes after it was compiled, the next call raises
+    :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again, or finds what it had before.
+
+    The rest is as for :class:`~keyprint.Key` (``tool``) and :class:`~keyprint.FunctionKey`.
+    """
+    options: dict[str, Any] = {name: value for name, value in locals().items() if name != "function"}
+
+    def make(function: Any) -> Any:
+        return _make(function, options)
+
+    return make if function is None else make(function)
+
+
+def _make(function: Any, options: dict[str, Any]) -> Any:
+    wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
+    if isinstance(function, Kernel):
+        raise FunctionKeyError(
+            f"{function!r} is a kernel already", code="no-function", hint="pass the function itself"
+        )
+    brain = _Brain(unwrap(function), options)
+    code = brain.function.__code__
+    kernel = _make_kernel(
+        *(brain, brain.names, code.co_posonlyargcount, code.co_argcount),
+        brain.target if callable(brain.target) else None,
+    )
+    brain.kernel = weakref.ref(kernel)
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        kernel.__dict__[name] = getattr(brain.function, name)
+    kernel.__dict__["__wrapped__"] = brain.function
+    kernel.__dict__["_brain"] = brain
+    return kernel if wrap is None else wrap(kernel)
+
+
+class _Context:
+    """Everything that counts but the arguments, at one moment."""
+
+    __slots__ = ("components", "device", "env", "resolution", "target", "texts", "values")
+
+    def __init__(self, resolution: Resolution) -> None:
+        self.resolution = resolution
+        self.components: dict[str, Fingerprint] = dict(resolution.components)
+        self.texts: dict[str, str] = dict(resolution.texts)
+        self.values = dict(resolution.values)
+        self.env: dict[str, str | None] = {}
+        self.target: Any = None
+        self.device: Any = None
+
+
+class _Brain:
+    """What a kernel knows, and how it gets to know it."""
+
+    def __init__(self, function: types.FunctionType, options: dict[str, Any]) -> None:
+        self.function = function
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.names = _parameters(function)
+        self.compile: Callable[[Specialization], Any] = _callable("compile", options["compile"])
+        self.load: Callable[[Artifact], Any] | None = options["load"]
+        self.store: Store | None = options["store"]
+        if self.load is not None:
+            _callable("load", self.load)
+        elif self.store is not None:
+            raise TypeError(
+                "`store` keeps bytes, and nothing says how to load them\nhint: give `load` as well as `store`"
+            )
+        self.env = _names("env", options["env"])
+        self.target = options["target"]
+        static = frozenset(_names("static", options["static"]))
+        align, divisible = dict(options["align"] or {}), dict(options["divisible"] or {})
+        for what, given in (("static", static), ("align", align), ("divisible", divisible)):
+            for name in given:
+                if name not in self.names:
+                    raise TypeError(
+                        f"`{what}` names `{name}`, and `{function.__qualname__}` has no such parameter"
+                    )
+        for what, numbers in (("align", align), ("divisible", divisible)):
+            for name, number in numbers.items():
+                if type(number) is not int or number < 1:
+                    raise TypeError(f"`{what}` gives a positive int for `{name}`, found {number!r}")
+        if options["members"] not in ("value", "type"):
+            raise ValueError(f"`members` is 'value' or 'type', found {options['members']!r}")
+        if options["on_drift"] not in ("raise", "rekey"):
+            raise ValueError(f"`on_drift` is 'raise' or 'rekey', found {options['on_drift']!r}")
+        self.on_drift: str = options["on_drift"]
+        self.tool: Tool = options["tool"] or KEYPRINT
+        annotations = _builders(function)
+        self.options = Options(static, align, divisible, options["members"], annotations)
+        self.rules = Rules(
+            options["packages"] or Packages(),
+            Sources(self.store),
+            _names("ignore", options["ignore"]),
+            (jit, *options["compiled_by"]),
+        )
+        self.kernel: Callable[[], Any] = lambda: None
+        self.counts = dict.fromkeys(("compiled", "key_made", "loaded", "refreshed", "stored", "validated"), 0)
+        self.last: str | None = None
+        self._memo = Memo(self._drifted)
+        self._baseline: Resolution | None = None
+        #: Guards resolution: one thread looks at the world at a time.
+        self._lock = RLock()
+        #: What is loaded, by key and device.
+        self._loaded: dict[tuple[str, Any], Any] = {}
+        self._flights: dict[tuple[str, Any], Any] = {}
+        self._flights_lock = allocate_lock()
+        #: Keys of this process, to say what changed where no store does.
+        self._keys: list[Key] = []
+
+    def identity(self) -> tuple[object, ...]:
+        """Return the options that change what is compiled."""
+        options = self.options
+        return (
+            *(sorted(options.static), sorted(options.align.items()), sorted(options.divisible.items())),
+            *(options.members, tuple(self.tool)),
+        )
+
+    def function_key(self) -> FunctionKey:
+        rules = self.rules
+        return FunctionKey(
+            self.function,
+            packages=rules.packages,
+            ignore=rules.ignore,
+            compiled_by=rules.compiled_by,
+            store=self.store,
+        )
+
+    def forget(self) -> None:
+        with self._lock:
+            self._baseline = None
+            self._memo.forget()
+            self._loaded.clear()
+            self._keys.clear()
+            self.last = None
+
+    # -- What the kernel depends on ----------------------------------------------------------------
+
+    def refresh(self, target: Any) -> None:
+        """Look at everything but the arguments, and tell the kernel; called by it."""
+        with self._lock:
+            self.counts["refreshed"] += 1
+            known = self._baseline
+            if known is not None and known.guards.check():
+                resolution = known
+            else:
+                resolution = resolve(self.function, self.rules)
+                if known is not None and resolution.fingerprint != known.fingerprint:
+                    self._drifted(self.name, known, resolution)
+                self._baseline = resolution
+            context = _Context(resolution)
+            guards = [resolution.guards, self._environment(context)]
+            self._read_target(context, target)
+            _add_world(self.kernel(), context, guards, target, _defaults(self.function))
+
+    def _drifted(self, name: str, known: Resolution, found: Resolution) -> None:
+        """Refuse to go on, or say that the key changes."""
+        lines = describe_changes(known, found)
+        news = [label for label, digest in known.components.items() if digest != found.components.get(label)]
+        # What was not there before could not be compiled in.
+        if all(known.texts.get(label) == "not defined" for label in news):
+            return
+        if self.on_drift == "rekey":
+            explain.log("debug", f"`{self.name}` follows a change: {'; '.join(lines)}")
+            return
+        what = "\n".join(f"  {line}" for line in lines)
+        raise DriftError(
+            f"`{name}` was compiled for something that has changed since:\n{what}",
+            code="drift",
+            hint="pass what changes as an argument; or make the kernel with on_drift='rekey', which compiles "
+            "again; or call `kernel.forget()` if the change is meant",
+        )
+
+    def _environment(self, context: _Context) -> Guards:
+        names = (_SALT, *self.env)
+        found, guards = _read_environment(names)
+        while not guards.check():
+            found, guards = _read_environment(names)
+        context.env = {name: found[name] for name in self.env}
+        for name, value in context.env.items():
+            context.components[f"environment {name}"] = fingerprint(value)
+            context.texts[f"environment {name}"] = "not set" if value is None else repr(value)
+        return guards
+
+    def _read_target(self, context: _Context, target: Any) -> None:
+        target = self.target if target is None and not callable(self.target) else target
+        context.target = target
+        identity = target
+        if isinstance(target, Target):
+            identity, context.device = target.identity, target.device
+        try:
+            context.components["target"] = fingerprint(identity)
+        except FingerprintError as error:
+            raise FunctionKeyError(
+                f"the target of `{self.name}` cannot be identified: {error}",
+                code="unidentified",
+                hint="describe it by plain values: architecture, features, versions",
+            ) from error
+        context.texts["target"] = _short(identity)
+
+    # -- A call that needs something new -----------------------------------------------------------
+
+    def miss(self, context: _Context, arguments: tuple[Any, ...]) -> None:
+        """Find or make the executable for arguments, and tell the kernel; called by it."""
+        by_name = dict(zip(self.names, arguments, strict=True))
+        with self._lock:
+            signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
+        key = self._key(context, signature)
+        loaded = self._executable(context, signature, key)
+        executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
+        kernel = self.kernel()
+        try:
+            _add_entry(kernel, context, arguments, signature.steps, signature.guards, executable)
+        except ValueError:
+            if isinstance(loaded, NativeCode):
+                raise
+            # Something cannot be compared without Python: the whole signature is made at each call.
+            steps = self._slow_steps(context, signature)
+            _add_entry(kernel, context, arguments, steps, signature.guards, executable)
+
+    def _slow_steps(self, context: _Context, signature: Signature) -> list[Any]:
+        """Return steps that make the signature of each argument anew."""
+        import functools
+
+        def digest(name: str, value: Any) -> bytes:
+            from .arguments import make_one
+
+            return make_one(name, value, context.resolution, self.rules, self.options, self._memo)
+
+        return [
+            (("argument", at), ("signature", functools.partial(digest, name), digest_of(signature, name)))
+            for at, name in enumerate(self.names)
+        ]
+
+    def _key(self, context: _Context, signature: Signature) -> Key:
+        from .summary import Shown
+
+        self.counts["key_made"] += 1
+        components = {**context.components, **signature.components}
+        components["options"] = fingerprint(self.identity())
+        texts = {**context.texts, **signature.texts}
+        shown: dict[str, Any] = {name: Shown(text) for name, text in texts.items()}
+        for name, get in context.values.items():
+            value = get()
+            if value is not None and type(value) not in (bool, int, float, str):
+                shown[name] = value
+        return Key(self.name, components, shown=shown, tool=self.tool)
+
+    def _executable(self, context: _Context, signature: Signature, key: Key) -> Any:
+        place = (key.hex(), context.device)
+        if place in self._loaded:
+            self.last = "hit: in memory"
+            return self._loaded[place]
+        with self._flights_lock:
+            flight = self._flights.setdefault(place, RLock())
+        try:
+            # One thread makes it; others wait here and find it.
+            with flight:
+                if place not in self._loaded:
+                    self._loaded[place] = self._make(context, signature, key)
+                else:
+                    self.last = "hit: in memory"
+                return self._loaded[place]
+        finally:
+            with self._flights_lock:
+                self._flights.pop(place, None)
+
+    def _make(self, context: _Context, signature: Signature, key: Key) -> Any:
+        specialization = Specialization(
+            *(self.function, self.name, key, signature.arguments, context.env, context.target),
+            lambda: self._text(context),
+        )
+        entry = None
+        if self.store is not None:
+            entry = self.store.get_or_build(key, lambda: self._compile(specialization, key))
+            artifact = Artifact({}, entry.metadata, _entry=entry, _specialization=specialization)
+            if entry.how == "built":
+                self.counts["stored"] += 1
+            else:
+                self.counts["validated"] += 1
+                self.last = f"hit: {entry.how}"
+        else:
+            made = self._compile(specialization, key)
+            if self.load is None:
+                self.counts["loaded"] += 1
+                return _executable(made, "compile")
+            artifact = made if isinstance(made, Artifact) else Artifact(made)
+            artifact.specialization = specialization
+        assert self.load is not None
+        executable = _executable(self.load(artifact), "load")
+        self.counts["loaded"] += 1
+        return executable
+
+    def _compile(self, specialization: Specialization, key: Key) -> Any:
+        reasons = self._reasons(key)
+        self.last = "miss: " + "; ".join(reasons)
+        explain.miss(self.name, reasons)
+        self.counts["compiled"] += 1
+        made = self.compile(specialization)
+        self._keys.append(key)
+        del self._keys[:-16]
+        if self.store is not None and isinstance(made, Artifact):
+            return dict(made.parts), made.metadata
+        return made
+
+    def _reasons(self, key: Key) -> list[str]:
+        """Return why there is nothing for a key: what differs from the nearest that there is."""
+        if self.store is not None:
+            return self.store.why(key) or ["first compile"]
+        if not self._keys:
+            return ["first compile"]
+        return min((known.compare(key) for known in self._keys), key=len)
+
+    def _text(self, context: _Context) -> str | None:
+        root = context.resolution.root
+        assert root is not None
+        return self.rules.sources.text(root.source, root.function.__globals__)
+
+    # -- Arguments that do not fit -----------------------------------------------------------------
+
+    def mismatch(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Raise what Python raises for arguments that do not fit; called by the kernel."""
+        _twin(self.function)(*arguments, **keywords)
+
+
+def _read_environment(names: tuple[str, ...]) -> tuple[dict[str, str | None], Guards]:
+    """Return variables as `os.environ` shows them, and what tells whether they change."""
+    guards = Guards()
+    environ = guards.name(vars(os), "environ")[0]
+    data = guards.member(environ, "_data") if type(environ) is os._Environ else None
+    if data and type(data[0]) is dict:
+        for name in names:
+            guards.name(data[0], environ.encodekey(name))
+        return {name: environ.get(name) for name in names}, guards
+    # Somebody put something else in its place.
+    found = {name: environ.get(name) for name in names}
+    guards.set_recheck(lambda: {name: os.environ.get(name) for name in names} == found)
+    return found, guards
+
+
+def digest_of(signature: Signature, name: str) -> bytes:
+    return bytes(signature.components[f"argument {name}"])
+
+
+def _twin(function: types.FunctionType) -> types.FunctionType:
+    """Return a function that takes what another takes, and does nothing."""
+    code = function.__code__
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    parts: list[str] = []
+    for at, name in enumerate(names):
+        if at == code.co_argcount:
+            parts.append("*")
+        parts.append(name)
+        if at + 1 == code.co_posonlyargcount:
+            parts.append("/")
+    scope: dict[str, Any] = {}
+    exec(
+        f"def {function.__name__ if function.__name__.isidentifier() else 'f'}({', '.join(parts)}): pass",
+        scope,
+    )
+    twin: types.FunctionType = next(
+        value for value in scope.values() if isinstance(value, types.FunctionType)
+    )
+    twin.__qualname__ = function.__qualname__
+    twin.__code__ = (
+        twin.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+        if hasattr(twin.__code__, "co_qualname")
+        else twin.__code__.replace(co_name=function.__name__)
+    )
+    twin.__defaults__ = function.__defaults__
+    twin.__kwdefaults__ = function.__kwdefaults__
+    return twin
+
+
+def _defaults(function: types.FunctionType) -> list[tuple[Any, ...]]:
+    """Return the default of each parameter, as a tuple that is empty where there is none."""
+    code = function.__code__
+    given = function.__defaults__ or ()
+    first = code.co_argcount - len(given)
+    found: list[tuple[Any, ...]] = [() for _ in range(first)] + [(one,) for one in given]
+    named = function.__kwdefaults__ or {}
+    names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return found + [(named[name],) if name in named else () for name in names]
+
+
+def _parameters(function: types.FunctionType) -> list[str]:
+    code = function.__code__
+    if code.co_flags & 0x0C:
+        raise FunctionKeyError(
+            f"the kernel `{function.__qualname__}` takes `*` or `**` parameters, of which nobody knows how "
+            "many there are",
+            code="variadic",
+            hint="take a tuple, or name the parameters",
+        )
+    return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
+def _builders(function: types.FunctionType) -> dict[str, Any]:
+    """Return the annotations that are classes which build arguments from raw values."""
+    found = {}
+    for name, annotation in function.__annotations__.items():
+        if isinstance(annotation, str):
+            # Postponed: looked up where the function would.
+            annotation = function.__globals__.get(annotation)
+        if isinstance(annotation, type) and hasattr(annotation, "__cache_signature__") and name != "return":
+            found[name] = annotation
+    return found
+
+
+def _executable(value: Any, by: str) -> Any:
+    if isinstance(value, NativeCode) or callable(value):
+        return value
+    raise TypeError(f"`{by}` returned {_short(value)}, expected something callable or `keyprint.NativeCode`")
+
+
+def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise TypeError(f"`{what}` is a list of names, found one string\nhint: write `{what}=[{given!r}]`")
+    names = tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"`{what}` is a list of names, found {name!r} in it")
+    return names
+
+
+def _callable(what: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"`{what}` is a function, found {_short(value)}")
+    return value
+
+
+def _short(value: Any) -> str:
+    from ._native import _short_text
+
+    return _short_text(value)

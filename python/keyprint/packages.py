@@ -1,0 +1,144 @@
+"""Which modules count by their source, and which by a version.
+
+A compiled function depends on everything that it reaches. Code that a user edits counts by its source;
+a package that was installed counts by its name and version, and the standard library by the version of
+the interpreter. :class:`Packages` decides which is which: by where a module comes from, never by whether
+it lies beside the function's own file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Final
+
+__all__ = ["Packages"]
+
+#: What the standard library counts as.
+INTERPRETER: Final = (
+    "interpreter",
+    f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}",
+)
+
+_STDLIB: Final = os.path.dirname(os.path.abspath(os.__file__))
+
+
+class Packages:
+    """Decides how a module counts.
+
+    By default a module counts
+
+    - by the version of the interpreter, if it belongs to the standard library;
+    - by the name and version of its distribution, if one was installed in the directory that it was
+      loaded from, and not as editable;
+    - by its source otherwise.
+
+    ``inside`` names packages that count by source wherever they come from: one that is edited in place.
+    ``outside`` gives versions to packages that have none, or another than they should: ``{"vendored":
+    "1.2"}``. Both name top-level packages or dotted modules; the longest name decides.
+    """
+
+    def __init__(self, *, inside: Iterable[str] = (), outside: Mapping[str, str] | None = None) -> None:
+        if isinstance(inside, str):
+            raise TypeError("`inside` is a list of names, found one string")
+        self._given: dict[str, tuple[str, str] | None] = dict.fromkeys(inside)
+        for name, version in (outside or {}).items():
+            self._given[name] = (name, str(version))
+        self._known: dict[str, tuple[str, str] | None] = {}
+
+    def version_of(self, module: str) -> tuple[str, str] | None:
+        """Return the name and version that a module counts by; nothing if it counts by its source."""
+        if module in self._known:
+            return self._known[module]
+        prefix = module
+        while prefix:
+            if prefix in self._given:
+                return self._given[prefix]
+            prefix = prefix.rpartition(".")[0]
+        found = _version_of(module)
+        # `__main__` is whatever runs now, and a module that is not loaded yet may turn out to be anything.
+        if module in sys.modules and module != "__main__":
+            self._known[module] = found
+        return found
+
+    def __repr__(self) -> str:
+        inside = [name for name, version in self._given.items() if version is None]
+        outside = {name: version[1] for name, version in self._given.items() if version is not None}
+        return f"Packages(inside={inside!r}, outside={outside!r})"
+
+
+def _version_of(name: str) -> tuple[str, str] | None:
+    if name == "__main__":
+        return None
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    origin = getattr(spec, "origin", None) or getattr(module, "__file__", None)
+    if name in sys.builtin_module_names or origin in ("built-in", "frozen"):
+        return INTERPRETER
+    if not isinstance(origin, str):
+        # A namespace package, or a module that was made by hand.
+        locations = list(getattr(spec, "submodule_search_locations", None) or ())
+        return _distribution_of(name, os.path.join(locations[0], "")) if locations else None
+    origin = os.path.abspath(origin)
+    directory = os.path.dirname(origin)
+    is_installed = "site-packages" in directory or "dist-packages" in directory
+    if not is_installed and (directory == _STDLIB or directory.startswith(_STDLIB + os.sep)):
+        return INTERPRETER
+    return _distribution_of(name, origin)
+
+
+def _distribution_of(module: str, origin: str) -> tuple[str, str] | None:
+    """Return the distribution that installed a module where it is, if one did."""
+    top = module.partition(".")[0]
+    # The directory that holds the top-level package: as many levels up as the name has dots.
+    parts = origin.split(os.sep)
+    is_package = os.path.basename(origin).startswith("__init__.") or origin.endswith(os.sep)
+    levels = module.count(".") + 1 + (1 if is_package else 0)
+    root = os.sep.join(parts[:-levels]) or os.sep
+    try:
+        names = [entry for entry in os.listdir(root) if entry.endswith(".dist-info")]
+    except OSError:
+        return None
+    # Most distributions are called like what they install.
+    names.sort(key=lambda entry: _normal(entry.partition("-")[0]) != _normal(top))
+    for entry in names:
+        directory = os.path.join(root, entry)
+        if _provides(directory, top):
+            return None if _is_editable(directory) else _name_and_version(entry)
+    return None
+
+
+def _name_and_version(entry: str) -> tuple[str, str]:
+    name, _, version = entry[: -len(".dist-info")].rpartition("-")
+    return _normal(name), version
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _provides(directory: str, top: str) -> bool:
+    """Whether a distribution installed a top-level package or module."""
+    record = _read(os.path.join(directory, "RECORD"))
+    if record is None:
+        return top in (_read(os.path.join(directory, "top_level.txt")) or "").split()
+    return any(
+        record.startswith(head) or f"\n{head}" in record for head in (f"{top}/", f"{top}.py,", f"{top}.")
+    )
+
+
+def _is_editable(directory: str) -> bool:
+    url = (_read(os.path.join(directory, "direct_url.json")) or "").replace(" ", "")
+    return '"editable":true' in url
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None

@@ -1,0 +1,868 @@
+"""Everything that a function depends on, followed through what is loaded.
+
+:class:`Resolution` begins with a function and follows what its source reads: globals, members of
+modules, closure cells, class and instance members, and every function that is reached that way. Each
+becomes a named component: functions by what they mean, values by their fingerprint, installed packages
+by their version. What is read is read through guards, which tell later whether anything has changed.
+
+What a function reads of its *parameters* is found here too, through any depth of helpers; what they hold
+is a matter of the call (:mod:`keyprint.arguments`).
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from . import rule
+from ._native import Fingerprint, Fingerprinter, Guards, _short_text, fingerprint
+from .errors import FingerprintError, FunctionKeyError
+from .packages import INTERPRETER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, Final
+
+    from .packages import Packages
+    from .sources import Source, Sources
+
+__all__ = ["Resolution", "Where", "resolve"]
+
+#: A place in a program: function, file, line.
+Where = tuple[str, str, int]
+
+#: Paths of members that grow longer (a function that calls itself with a member of its argument) end here.
+LONGEST_PATH: Final = 24
+
+#: A value that changes while it is read is read again this often.
+_ATTEMPTS: Final = 4
+
+#: Builtins through which a function can read anything.
+_DYNAMIC: Final = ("eval", "exec", "globals", "__import__")
+
+_ABSENT: Final = ("absent",)
+
+
+class FunctionEntry:
+    """A function that was reached, and what it reads."""
+
+    __slots__ = ("function", "name", "parameters", "passes", "source", "uses")
+
+    def __init__(self, function: types.FunctionType, name: str, source: Source) -> None:
+        self.function = function
+        self.name = name
+        self.source = source
+        found = source.function
+        if found is not None:
+            self.parameters = found.parameters
+            self.passes = found.passes
+        else:
+            self.parameters = _parameters_of(function.__code__)
+            self.passes = []
+        #: What is read of each parameter: path and how, and where.
+        self.uses: list[dict[tuple[tuple[str, ...], str], Where]] = [{} for _ in self.parameters]
+
+    @property
+    def origin(self) -> str:
+        """What the function counts by: its source or its byte code."""
+        return "source" if self.source.function is not None else "code"
+
+    @property
+    def file(self) -> str:
+        return self.function.__code__.co_filename
+
+    def where(self, line: int) -> Where:
+        return self.name, self.file, line
+
+    def slot(self, slot: int | str, offset: int) -> int | None:
+        """Return the parameter that takes an argument; nothing if that cannot be told."""
+        for at, (name, kind) in enumerate(self.parameters):
+            if slot == name and kind in (1, 3):
+                return at
+        if isinstance(slot, int):
+            ordinary = [at for at, (_, kind) in enumerate(self.parameters) if kind in (0, 1)]
+            if slot + offset < len(ordinary):
+                return ordinary[slot + offset]
+        return None
+
+    def read(self, parameter: int, path: tuple[str, ...], how: str, where: Where) -> bool:
+        """Take note of a use of a parameter; return whether it is new."""
+        if len(path) > LONGEST_PATH:
+            path, how = path[:LONGEST_PATH], "whole"
+        known = self.uses[parameter]
+        if (path, how) in known:
+            return False
+        known[path, how] = where
+        return True
+
+
+class Reached:
+    """What a chain of names leads to.
+
+    ``state`` is ``value``; ``absent`` if a name is not there; ``whole`` if the last members could not be
+    told without running code, so that all of what is before them counts.
+    """
+
+    __slots__ = ("label", "owner", "owner_label", "state", "value")
+
+    def __init__(
+        self, state: str, label: str, value: Any = None, owner: Any = None, owner_label: str = ""
+    ) -> None:
+        self.state = state
+        self.label = label
+        self.value = value
+        #: What a method was found on: its first argument.
+        self.owner = owner
+        self.owner_label = owner_label
+
+
+class Resolution:
+    """What a function depends on, arguments aside, as it was found at one moment."""
+
+    __slots__ = ("components", "entries", "fingerprint", "guards", "root", "texts", "values", "where")
+
+    def __init__(self, resolver: _Resolver, root: FunctionEntry | None) -> None:
+        #: Everything that counts, by name.
+        self.components: dict[str, Fingerprint] = resolver.components
+        #: A text for each component, for people.
+        self.texts: dict[str, str] = resolver.texts
+        #: Values to describe in more detail, if they are still there.
+        self.values: dict[str, Callable[[], Any]] = resolver.values
+        #: Where each component is read first.
+        self.where: dict[str, Where] = resolver.where
+        self.guards: Guards = resolver.guards
+        self.entries: list[FunctionEntry] = list(resolver.entries.values())
+        self.root = root
+        digests = sorted((name, bytes(digest)) for name, digest in self.components.items())
+        self.fingerprint = Fingerprint(bytes(fingerprint(("keyprint function key", digests))))
+
+
+class Rules:
+    """How functions are followed; the same for all functions of a kernel."""
+
+    __slots__ = ("compiled_by", "ignore", "locations", "packages", "sources")
+
+    def __init__(
+        self,
+        packages: Packages,
+        sources: Sources,
+        ignore: Iterable[str] = (),
+        compiled_by: Iterable[object] = (),
+        locations: bool = False,
+    ) -> None:
+        self.packages = packages
+        self.sources = sources
+        self.ignore = frozenset(ignore)
+        self.compiled_by = tuple(compiled_by)
+        self.locations = locations
+
+
+def resolve(value: Any, rules: Rules, where: Where = ("", "", 0)) -> Resolution:
+    """Follow a function, or anything that holds functions; again if something changes meanwhile."""
+    for _ in range(_ATTEMPTS):
+        resolver = _Resolver(rules)
+        root = resolver.run(value, where)
+        found = Resolution(resolver, root)
+        if found.guards.check():
+            return found
+    raise FunctionKeyError(
+        f"what {_text(value)} reads keeps changing while it is looked at",
+        code="unstable",
+        hint="do not change globals in another thread while the function is called for the first time",
+    )
+
+
+class _Resolver:
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.guards = Guards()
+        self.components: dict[str, Fingerprint] = {}
+        self.texts: dict[str, str] = {}
+        self.values: dict[str, Callable[[], Any]] = {}
+        self.where: dict[str, Where] = {}
+        self.entries: dict[int, FunctionEntry] = {}
+        self._names: dict[str, int] = {}
+        self._pending: list[FunctionEntry] = []
+        self._reached: dict[tuple[Any, ...], Reached] = {}
+        self._classes: dict[type, str] = {}
+        #: Values that are handed to parameters of functions: entry, parameter, label, value.
+        self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
+        self._followed: set[tuple[Any, ...]] = set()
+        self._rechecks: list[Callable[[], bool]] = []
+        self._at: Where = ("", "", 0)
+        self._arrays: list[Any] = []
+        self._fingerprinter: Fingerprinter | None = None
+        self._class_fingerprinter: Fingerprinter | None = None
+
+    def run(self, value: Any, where: Where) -> FunctionEntry | None:
+        root = None
+        if isinstance(value, types.FunctionType):
+            root = self.entry(value)
+        else:
+            # Nothing stands for sure but the object itself.
+            self.guards.cell(types.CellType(value))
+            self._add(Reached("value", "value", value), "whole", where)
+        changed = True
+        while changed:
+            while self._pending:
+                self._read(self._pending.pop(0))
+            changed = self._pass_on() or bool(self._pending)
+        if self._rechecks:
+            rechecks = tuple(self._rechecks)
+            self.guards.set_recheck(lambda: all(recheck() for recheck in rechecks))
+        return root
+
+    # -- Functions -------------------------------------------------------------------------------
+
+    def entry(self, function: types.FunctionType) -> FunctionEntry:
+        """Return what is known of a function, and see to it that it is followed."""
+        known = self.entries.get(id(function))
+        if known is not None:
+            return known
+        self.guards.function(function)
+        source = self.rules.sources.of(function.__code__, function.__globals__)
+        base = f"{_module_of(function)}.{function.__qualname__}"
+        # Several functions may go by one name: what a factory makes.
+        number = self._names[base] = self._names.get(base, 0) + 1
+        entry = FunctionEntry(function, base if number == 1 else f"{base} #{number}", source)
+        self.entries[id(function)] = entry
+        self._pending.append(entry)
+        return entry
+
+    def _read(self, entry: FunctionEntry) -> None:
+        function, source = entry.function, entry.source
+        self._at = entry.where(function.__code__.co_firstlineno)
+        found = source.function
+        if found is not None:
+            uses: Any = found.uses
+            meaning: tuple[object, ...] = ("source", bytes(found.digest), self._decorators(entry))
+        else:
+            from .code_reads import reads_of
+
+            uses = reads_of(function.__code__)
+            text = None if source.text_digest is None else bytes(source.text_digest)
+            # Byte code belongs to an interpreter.
+            meaning = ("code", bytes(source.code), INTERPRETER, text)
+        label = f"function {entry.name}"
+        extras = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
+        if extras:
+            # Some of it may be the program's notes to itself; all of it can be read by a compiler.
+            self.guards.value(vars(function))
+        parts = (
+            *meaning,
+            self._inside(label, "default", function.__defaults__),
+            self._inside(label, "default", function.__kwdefaults__),
+            self._inside(label, "attribute", extras or None),
+            self._location(entry) if self.rules.locations else None,
+        )
+        self._put(label, fingerprint(parts), _place(entry), self._at)
+        wrapped = vars(function).get("__wrapped__")
+        if wrapped is not None:
+            self._add(Reached("value", f"wrapped {entry.name}", wrapped), "called", self._at)
+        for root, path, how, line in uses:
+            where = entry.where(line)
+            if root[0] == "parameter":
+                if root[1] < len(entry.uses):
+                    entry.read(root[1], path, how, where)
+            else:
+                self._add(self.reach(entry, root, path, where), how, where)
+
+    def _decorators(self, entry: FunctionEntry) -> list[bytes]:
+        """Return what decorates a function, but for the decorators that compile it."""
+        found = entry.source.function
+        assert found is not None
+        counted = []
+        for chain, digest, line in found.decorators:
+            if chain and self.rules.compiled_by:
+                reached = self.reach(entry, ("global", chain[0]), tuple(chain[1:]), entry.where(line))
+                if reached.state == "value" and any(reached.value is one for one in self.rules.compiled_by):
+                    continue
+            if ".".join(chain) in self.rules.compiled_by:
+                continue
+            counted.append(bytes(digest))
+        return counted
+
+    def _location(self, entry: FunctionEntry) -> tuple[object, ...]:
+        text = self.rules.sources.text(entry.source, entry.function.__globals__)
+        return entry.file, entry.function.__code__.co_firstlineno, text
+
+    def _inside(self, label: str, what: str, value: Any) -> bytes | None:
+        """Return the digest of something that belongs to a function."""
+        return None if value is None else bytes(self._value(f"{label}, {what}", value, self._at))
+
+    # -- Names -----------------------------------------------------------------------------------
+
+    def reach(
+        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
+    ) -> Reached:
+        """Return what a chain leads to, reading every part of it through guards."""
+        key = (id(entry), root, path)
+        known = self._reached.get(key)
+        if known is None:
+            known = self._reached[key] = self._walk(self._root(entry, root, where), path, where)
+        return known
+
+    def _root(self, entry: FunctionEntry, root: tuple[str, Any], where: Where) -> Reached:
+        kind, name = root
+        function = entry.function
+        if kind == "global":
+            label = f"global {_module_of(function)}.{name}"
+            found = self.guards.name(function.__globals__, name)
+            if not found:
+                found = self.guards.name(_builtins_of(function), name)
+                label = f"builtin {name}" if found else label
+            return Reached("value", label, found[0]) if found else Reached("absent", label)
+        if kind == "free":
+            label = f"closure {entry.name}:{name}"
+            names = function.__code__.co_freevars
+            if name not in names or function.__closure__ is None:
+                return Reached("absent", label)
+            found = self.guards.cell(function.__closure__[names.index(name)])
+            return Reached("value", label, found[0]) if found else Reached("absent", label)
+        module, level, member = name
+        return self._import(function, module, level, member, where)
+
+    def _import(
+        self, function: types.FunctionType, module: str, level: int, member: str | None, where: Where
+    ) -> Reached:
+        """Return what an import statement inside a function would bind."""
+        from importlib import import_module
+
+        package = function.__globals__.get("__package__") or ""
+        full = module
+        if level:
+            base = package.rsplit(".", level - 1)[0] if level > 1 else package
+            full = f"{base}.{module}" if module else base
+        label = f"global {full}" if member is None else f"global {full}.{member}"
+        try:
+            found = import_module(full)
+        except ImportError:
+            return Reached("absent", label)
+        if member is None:
+            return Reached("value", f"module {full}", found)
+        reached = self._walk(Reached("value", f"module {full}", found), (member,), where)
+        if reached.state == "absent":
+            try:
+                return Reached("value", f"module {full}.{member}", import_module(f"{full}.{member}"))
+            except ImportError:
+                pass
+        return reached
+
+    def _walk(self, reached: Reached, path: tuple[str, ...], where: Where) -> Reached:
+        for name in path:
+            if reached.state != "value":
+                return reached
+            value = reached.value
+            if isinstance(value, types.ModuleType):
+                reached = self._module_member(value, name, reached)
+            elif isinstance(value, type):
+                reached = self._class_member(value, name, reached)
+            else:
+                reached = self._instance_member(value, name, reached)
+        return reached
+
+    def _module_member(self, module: types.ModuleType, name: str, before: Reached) -> Reached:
+        label = f"global {module.__name__}.{name}"
+        names = vars(module)
+        found = self.guards.name(names, name)
+        if found:
+            return Reached("value", label, found[0])
+        if "__getattr__" not in names and type(module) is types.ModuleType:
+            return Reached("absent", label)
+        # What a module makes up when asked has to be asked for again each time.
+        try:
+            value = getattr(module, name)
+        except AttributeError:
+            self._rechecks.append(lambda: not hasattr(module, name))
+            return Reached("absent", label)
+        # Most put it among their names then.
+        found = self.guards.name(names, name)
+        if not found or found[0] is not value:
+            self._rechecks.append(lambda: getattr(module, name, _ABSENT) is value)
+        return Reached("value", label, value)
+
+    def _class_member(self, cls: type, name: str, before: Reached) -> Reached:
+        label = f"{before.label}.{name}"
+        found = self._class_attribute(cls, name)
+        if not found:
+            # A metaclass may have it, or make it up.
+            return Reached("whole", before.label, cls)
+        value = found[0]
+        if isinstance(value, staticmethod):
+            value = value.__func__
+        elif isinstance(value, classmethod):
+            return Reached("value", label, value.__func__, cls, before.label)
+        return Reached("value", label, value)
+
+    def _class_attribute(self, cls: type, name: str) -> tuple[()] | tuple[Any]:
+        """Return what a class or one of its bases defines."""
+        if not self.guards.type(cls):
+            # Without a version the definition has to be looked up each time.
+            self._rechecks.append(_is_still(cls, name, _lookup(cls, name)))
+        return _lookup(cls, name)
+
+    def _instance_member(self, value: Any, name: str, before: Reached) -> Reached:
+        cls = type(value)
+        label = f"{before.label}.{name}"
+        whole = Reached("whole", before.label, value)
+        makes_up = cls.__getattribute__ is not object.__getattribute__ or _lookup(cls, "__getattr__")
+        if makes_up or not cls.__flags__ & _HEAP_TYPE:
+            return whole
+        on_class = self._class_attribute(cls, name)
+        if on_class:
+            kind = type(on_class[0])
+            is_slot = kind is types.MemberDescriptorType
+            if not is_slot and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+                # A property reads whatever it wants.
+                return whole
+        found = self.guards.member(value, name)
+        if found is None:
+            return whole
+        if found:
+            return Reached("value", label, found[0])
+        if not on_class or type(on_class[0]) is types.MemberDescriptorType:
+            return Reached("absent", label)
+        attribute = on_class[0]
+        if isinstance(attribute, types.FunctionType):
+            return Reached("value", label, attribute, value, before.label)
+        if isinstance(attribute, staticmethod):
+            return Reached("value", label, attribute.__func__)
+        if isinstance(attribute, classmethod):
+            return Reached("value", label, attribute.__func__, cls, before.label)
+        return whole if hasattr(type(attribute), "__get__") else Reached("value", label, attribute)
+
+    # -- What is found ---------------------------------------------------------------------------
+
+    def _add(self, reached: Reached, how: str, where: Where) -> None:
+        """Make a component of what a chain leads to."""
+        label = reached.label
+        if label.partition(" ")[2] in self.rules.ignore:
+            return
+        key = (label, how == "annotation", id(reached.value), reached.state, reached.owner is not None)
+        if key in self._followed:
+            return
+        self._followed.add(key)
+        self._at = where
+        if reached.state == "absent":
+            self._put(label, fingerprint(_ABSENT), "not defined", where)
+            return
+        if reached.owner is not None:
+            # A method: what it reads of its first argument is read of what it was found on.
+            self._bind(self.target(reached), 0, reached.owner_label, reached.owner, where)
+        if how == "annotation":
+            self._put(label, fingerprint(self._annotation(reached.value)), _text(reached.value), where)
+            return
+        self._put(label, self._value(label, reached.value, where), _text(reached.value), where)
+        if label not in self.values and not isinstance(reached.value, (types.FunctionType, type)):
+            self.values[label] = _weakly(reached.value)
+
+    def _put(self, label: str, digest: Fingerprint, text: str, where: Where) -> None:
+        known = self.components.get(label)
+        if known is not None and known != digest:
+            # Read in two ways, such as called and annotated with: both count.
+            digest = fingerprint(sorted([bytes(known), bytes(digest)]))
+        self.components[label] = digest
+        self.texts.setdefault(label, text)
+        self.where.setdefault(label, where)
+
+    def target(self, reached: Reached) -> tuple[FunctionEntry, int] | None:
+        """Return the function that calling something calls, and how many arguments it has already."""
+        if reached.state != "value":
+            return None
+        value, given = reached.value, 0 if reached.owner is None else 1
+        if isinstance(value, types.MethodType):
+            value, given = value.__func__, 1
+        value = function_of(value)
+        if value is None or self._version_of(value) is not None:
+            return None
+        return self.entry(value), given
+
+    def _version_of(self, value: Any) -> tuple[str, str] | None:
+        """Return the package version that something counts by; nothing if it counts by its source."""
+        if isinstance(value, types.FunctionType):
+            module = _module_of(value)
+        else:
+            module = value.__module__ if isinstance(value, type) else getattr(value, "__module__", None)
+        version = self.rules.packages.version_of(module) if isinstance(module, str) else None
+        if version is not None:
+            kind = "interpreter" if version == INTERPRETER else f"package {version[0]}"
+            self._put(kind, fingerprint(version), version[1], self._at)
+        return version
+
+    def _value(self, label: str, value: Any, where: Where) -> Fingerprint:
+        """Return the digest of a value, following the functions and classes in it."""
+        self._at = where
+        reference = self._reference(value, where)
+        if reference is not None:
+            return fingerprint(reference)
+        watched = self.guards.value(value)
+        self._arrays.clear()
+        try:
+            digest, classes = self._values()._with_classes(value)
+        except FingerprintError as error:
+            raise self._unidentified(label, error, where) from error
+        if self._arrays:
+            raise self._writable(label, where)
+        for cls in classes:
+            self._class(cls)
+        if not watched:
+            self._recheck(label, value, digest)
+        return digest
+
+    def _reference(self, value: Any, where: Where) -> tuple[object, ...] | None:
+        """Return what stands for something that is followed, or goes by its name and a version."""
+        if isinstance(value, types.ModuleType):
+            return self._module(value, where)
+        if isinstance(value, type):
+            return "class", self._class(value)
+        function = function_of(value)
+        if function is not None:
+            version = self._version_of(function)
+            if version is not None and function is value:
+                return "outside", _module_of(function), function.__qualname__
+            options = getattr(type(value), "__keyprint_options__", None)
+            extra = None if options is None else bytes(fingerprint(options(value)))
+            return "function", self.entry(function).name, type(value).__qualname__, extra
+        if isinstance(value, types.BuiltinFunctionType) and isinstance(
+            value.__self__, (types.ModuleType, type(None))
+        ):
+            if value.__module__ == "builtins" and value.__name__ in _DYNAMIC:
+                raise self._dynamic(value.__name__, where)
+            if self._version_of(value) is None:
+                self._native_module(value.__module__)
+            return "builtin", value.__module__, value.__qualname__
+        return None
+
+    def _module(self, module: types.ModuleType, where: Where) -> tuple[object, ...]:
+        name = module.__name__
+        version = self.rules.packages.version_of(name)
+        if version is None and not name.startswith("keyprint."):
+            function, file, line = where
+            raise FunctionKeyError(
+                f"`{function}` uses the module `{name}` as a value (`{file}`, line {line}): anything in it "
+                "may be read",
+                code="module-value",
+                hint="read what is needed by name (`module.name`), or pass it as an argument",
+            )
+        if version is not None:
+            kind = "interpreter" if version == INTERPRETER else f"package {version[0]}"
+            self._put(kind, fingerprint(version), version[1], where)
+        return "module", name
+
+    def _native_module(self, name: str | None) -> None:
+        """Count a compiled module of the program by its file."""
+        file = getattr(sys.modules.get(name or ""), "__file__", None)
+        if file is not None:
+            with open(file, "rb") as content:
+                self._put(f"native module {name}", fingerprint(content.read()), str(name), self._at)
+
+    # -- Values ----------------------------------------------------------------------------------
+
+    def _values(self) -> Fingerprinter:
+        if self._fingerprinter is None:
+            self._fingerprinter = Fingerprinter(mode="strict", overrides=self._overrides())
+        return self._fingerprinter
+
+    def _overrides(self) -> dict[type, Any]:
+        overrides: dict[type, Any] = {types.FunctionType: self._rule_function, type: self._rule_class}
+        numpy = sys.modules.get("numpy")
+        if hasattr(numpy, "ndarray"):
+            overrides[numpy.ndarray] = self._rule_array  # type: ignore[union-attr]
+        torch = sys.modules.get("torch")
+        if hasattr(torch, "Tensor"):
+            overrides[torch.Tensor] = self._rule_array  # type: ignore[union-attr]
+        functools = sys.modules.get("functools")
+        if functools is not None:
+            overrides[functools._lru_cache_wrapper] = lambda value: rule.ordered(
+                value.__wrapped__, tag="keyprint parts"
+            )
+        dispatch = sys.modules.get(f"{__package__}.dispatch")
+        if dispatch is not None:
+            overrides[dispatch.Kernel] = lambda value: rule.ordered(
+                value.__wrapped__, type(value).__keyprint_options__(value), tag="keyprint kernel"
+            )
+        return overrides
+
+    def _rule_function(self, function: types.FunctionType) -> Any:
+        reference = self._reference(function, self._at)
+        assert reference is not None
+        return rule.leaf(repr(reference), tag="keyprint function")
+
+    def _rule_class(self, cls: type) -> Any:
+        self._class(cls)
+        return NotImplemented
+
+    def _rule_array(self, array: Any) -> Any:
+        if _can_change(array):
+            self._arrays.append(array)
+            # What it holds does not matter any more.
+            return rule.leaf(None)
+        return NotImplemented
+
+    def _recheck(self, label: str, value: Any, digest: Fingerprint) -> None:
+        """Look at a value again at each call: nothing else tells whether it changed."""
+        fingerprinter = self._values()
+        get = _weakly(value)
+
+        def recheck() -> bool:
+            current = get()
+            try:
+                return current is not None and fingerprinter._with_classes(current)[0] == digest
+            except FingerprintError:
+                return False
+
+        self._rechecks.append(recheck)
+
+    def _class(self, cls: type) -> str:
+        """Count what a class defines, if it belongs to the program; return what it is called."""
+        known = self._classes.get(cls)
+        if known is not None:
+            return known
+        name = self._classes[cls] = f"{cls.__module__}.{cls.__qualname__}"
+        if cls is object or cls.__module__ == "builtins" or self._version_of(cls) is not None:
+            return name
+        if cls.__module__.partition(".")[0] == __package__:
+            return name
+        number = self._names[name] = self._names.get(name, 0) + 1
+        if number > 1:
+            name = self._classes[cls] = f"{name} #{number}"
+        from .class_parts import RULES, attributes
+
+        label = f"class {name}"
+        if not self.guards.type(cls):
+            self._rechecks.append(lambda: False)
+        if self._class_fingerprinter is None:
+            self._class_fingerprinter = Fingerprinter(mode="strict", overrides={**RULES, **self._overrides()})
+        self._arrays.clear()
+        parts = []
+        for attribute, value in attributes(cls).items():
+            try:
+                digest, classes = self._class_fingerprinter._with_classes(value)
+            except FingerprintError as error:
+                raise self._unidentified(f"{label}.{attribute}", error, self._at) from error
+            if self._arrays:
+                raise self._writable(f"{label}.{attribute}", self._at)
+            parts.append((attribute, bytes(digest)))
+            for other in classes:
+                self._class(other)
+            if not isinstance(value, _BEHAVIOUR) and not self.guards.value(value):
+                self._recheck(label, value, digest)
+        bases = [self._class(base) for base in (*cls.__bases__, type(cls))]
+        self._put(label, fingerprint((sorted(parts), bases)), f"class {name}", self._at)
+        return name
+
+    def _annotation(self, value: Any) -> object:
+        """Return what counts of something that annotates: of a class, its name and its own annotations."""
+        if not isinstance(value, type) or isinstance(value, types.GenericAlias):
+            return bytes(self._value("annotation", value, self._at))
+        if self._version_of(value) is not None:
+            return "outside", value.__module__, value.__qualname__
+        from .class_parts import annotations
+
+        fields = annotations(value)
+        # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
+        for one in vars(value).get("__annotations__", {}).values():
+            if isinstance(one, type) and one is not value and "__annotations__" in vars(one):
+                label = f"annotation {one.__module__}.{one.__qualname__}"
+                if label not in self.components:
+                    self._put(label, fingerprint(None), one.__qualname__, self._at)
+                    self.components[label] = fingerprint(self._annotation(one))
+        self.guards.type(value)
+        return "annotation", value.__module__, value.__qualname__, sorted(fields.items())
+
+    # -- Passing on ------------------------------------------------------------------------------
+
+    def _bind(
+        self, target: tuple[FunctionEntry, int] | None, slot: int, label: str, value: Any, where: Where
+    ) -> None:
+        """Take note that a parameter of a function receives a value that is known."""
+        if target is not None and slot < len(target[0].uses):
+            self._bound.setdefault((id(target[0]), slot, id(value)), (target[0], slot, label, value))
+
+    def _pass_on(self) -> bool:
+        """Hand on what functions read of their parameters to whoever fills them; return whether that is news."""
+        changed = False
+        for entry in list(self.entries.values()):
+            for root, path, callee, callee_path, slot, line in entry.passes:
+                where = entry.where(line)
+                if callee[0] == "parameter":
+                    # Which function that is depends on the argument.
+                    if root[0] != "parameter":
+                        changed |= self._whole(entry, root, path, where)
+                    continue
+                target = self.target(self.reach(entry, callee, callee_path, where))
+                parameter = None if target is None else target[0].slot(slot, target[1])
+                if target is None or parameter is None:
+                    changed |= self._whole(entry, root, path, where)
+                    continue
+                for (more, how), _ in list(target[0].uses[parameter].items()):
+                    if root[0] == "parameter":
+                        if root[1] < len(entry.uses):
+                            changed |= entry.read(root[1], path + more, how, where)
+                    else:
+                        changed |= self._follow(entry, root, path + more, how, where)
+        for target_entry, parameter, label, value in list(self._bound.values()):
+            for (path, how), where in list(target_entry.uses[parameter].items()):
+                key = (label, id(value), path, how)
+                if key not in self._followed:
+                    self._followed.add(key)
+                    changed = True
+                    self._add(self._walk(Reached("value", label, value), path, where), how, where)
+        return changed
+
+    def _whole(
+        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
+    ) -> bool:
+        if root[0] == "parameter":
+            return root[1] < len(entry.uses) and entry.read(root[1], path, "whole", where)
+        return self._follow(entry, root, path, "whole", where)
+
+    def _follow(
+        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], how: str, where: Where
+    ) -> bool:
+        if len(path) > LONGEST_PATH:
+            path, how = path[:LONGEST_PATH], "whole"
+        key = (id(entry), root, path, how)
+        if key in self._followed:
+            return False
+        self._followed.add(key)
+        self._add(self.reach(entry, root, path, where), how, where)
+        return True
+
+    # -- Trouble ---------------------------------------------------------------------------------
+
+    def _unidentified(self, label: str, error: FingerprintError, where: Where) -> FunctionKeyError:
+        function, file, line = where
+        place = "" if error.path == "$" else f" at `{error.path}`"
+        return FunctionKeyError(
+            f"`{function}` reads {_spoken(label)} (`{file}`, line {line}), which cannot be identified"
+            f"{place}: {error.args[0]}",
+            code="unidentified",
+            hint="pass it as an argument, give its class a `__fingerprint__`, or name it in `ignore` if "
+            "nothing that is compiled depends on it",
+        )
+
+    def _writable(self, label: str, where: Where) -> FunctionKeyError:
+        function, file, line = where
+        return FunctionKeyError(
+            f"`{function}` reads {_spoken(label)} (`{file}`, line {line}), an array whose elements can "
+            "change without notice",
+            code="writable-array",
+            hint="pass it as an argument, or make it read-only: `array.flags.writeable = False`",
+        )
+
+    def _dynamic(self, name: str, where: Where) -> FunctionKeyError:
+        function, file, line = where
+        return FunctionKeyError(
+            f"`{function}` calls `{name}` (`{file}`, line {line}), through which it may read anything",
+            code="dynamic-names",
+            hint="read what is needed by name",
+        )
+
+
+#: Members of classes that are followed as functions, and need no watching of their own.
+_BEHAVIOUR: Final = (types.FunctionType, staticmethod, classmethod, property)
+
+#: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
+_HEAP_TYPE: Final = 1 << 9
+
+
+def function_of(value: Any) -> types.FunctionType | None:
+    """Return the function that something stands for: a kernel, a cached function, itself."""
+    if isinstance(value, types.FunctionType):
+        return value
+    if type(value).__flags__ & _HEAP_TYPE and not isinstance(value, type):
+        inner = getattr(type(value), "__keyprint_function__", None)
+        if inner is not None:
+            found = inner(value)
+            return found if isinstance(found, types.FunctionType) else None
+    return None
+
+
+def _lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:
+    for base in cls.__mro__:
+        if name in vars(base):
+            return (vars(base)[name],)
+    return ()
+
+
+def _is_still(cls: type, name: str, known: tuple[()] | tuple[Any]) -> Callable[[], bool]:
+    def check() -> bool:
+        found = _lookup(cls, name)
+        return len(found) == len(known) and all(one is other for one, other in zip(found, known, strict=True))
+
+    return check
+
+
+def _module_of(function: types.FunctionType) -> str:
+    name = function.__globals__.get("__name__")
+    return name if isinstance(name, str) else "?"
+
+
+def _builtins_of(function: types.FunctionType) -> dict[str, Any]:
+    found = getattr(function, "__builtins__", None)
+    if isinstance(found, dict):
+        return found
+    found = function.__globals__.get("__builtins__", __builtins__)
+    return vars(found) if isinstance(found, types.ModuleType) else found
+
+
+def _parameters_of(code: types.CodeType) -> list[tuple[str, int]]:
+    from .sources import parameters_of
+
+    ordinary, by_position = code.co_argcount, code.co_posonlyargcount
+    kinds = [0] * by_position + [1] * (ordinary - by_position)
+    kinds += [2] * bool(code.co_flags & 4) + [3] * code.co_kwonlyargcount + [4] * bool(code.co_flags & 8)
+    return list(zip(parameters_of(code), kinds, strict=True))
+
+
+def _place(entry: FunctionEntry) -> str:
+    import os
+
+    line = entry.function.__code__.co_firstlineno
+    digest = entry.source.code if entry.source.function is None else entry.source.function.digest
+    return f"{os.path.basename(entry.file)}:{line} ({entry.origin} {digest.short})"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, types.FunctionType):
+        return f"function {_module_of(value)}.{value.__qualname__}"
+    if isinstance(value, type):
+        return f"class {value.__module__}.{value.__qualname__}"
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    if type(value) in (list, tuple, dict, set, frozenset) and len(value) <= 16:
+        from .summary import text_of
+
+        return text_of(value)
+    return _short_text(value)
+
+
+def _spoken(label: str) -> str:
+    """Return a label as part of a sentence."""
+    kind, _, name = label.partition(" ")
+    return f"{kind} `{name}`"
+
+
+def _weakly(value: Any) -> Callable[[], Any]:
+    """Return something that returns a value, if possible without keeping it alive."""
+    import weakref
+
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+def _can_change(array: Any) -> bool:
+    """Whether the elements of an array may change without the array being told."""
+    while array is not None:
+        flags = getattr(array, "flags", None)
+        if flags is None or not hasattr(flags, "writeable"):
+            # Memory of something else: only `bytes` are known to stay as they are.
+            return not isinstance(array, bytes)
+        if flags.writeable:
+            return True
+        array = array.base
+    return False

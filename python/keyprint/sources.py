@@ -1,0 +1,210 @@
+"""The source of functions, found for the code that is loaded.
+
+A function's code says which file it was compiled from, and in which line it begins. The file is read
+and looked up by its digest in a table: one parse per version of a file, kept in a store, so that a warm
+process parses nothing. A table also holds digests of what the interpreter compiles the file to. Only if
+the loaded code is that, the source is taken for the function's own: a file that was edited after it was
+imported, or whose import rewrote it, does not speak for the code that runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._native import Fingerprint, SourceFunction, SourceTable, fingerprint
+from .keys import Key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any, Final
+
+    from .store import Store
+
+__all__ = ["Source", "Sources"]
+
+#: What byte code depends on, besides its source.
+_INTERPRETER: Final = f"{sys.implementation.cache_tag} {sys.hexversion:x} optimize={sys.flags.optimize}"
+
+_PART: Final = "table"
+
+
+class Source:
+    """What is known of the source of a function.
+
+    ``function`` is nothing where there is no source, or none that the loaded code was compiled from;
+    ``text_digest`` is that of the text in the function's place all the same, if there is one.
+    """
+
+    __slots__ = ("code", "file", "function", "text_digest")
+
+    def __init__(
+        self,
+        code: Fingerprint,
+        file: _File | None,
+        function: SourceFunction | None,
+        text_digest: Fingerprint | None,
+    ) -> None:
+        self.code = code
+        self.file = file
+        self.function = function
+        self.text_digest = text_digest
+
+
+class _File:
+    """One version of a file."""
+
+    __slots__ = ("digest", "name", "table")
+
+    def __init__(self, name: str, digest: Fingerprint, table: SourceTable | None) -> None:
+        self.name = name
+        self.digest = digest
+        self.table = table
+
+
+class Sources:
+    """Finds sources, and remembers the tables of files: in the process, and in a store if there is one."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
+        self._files: dict[str, _File] = {}
+        self._found: dict[int, tuple[CodeType, Source]] = {}
+        #: How many files were parsed: a warm process parses none.
+        self.parsed = 0
+
+    def of(self, code: CodeType, globals_: dict[str, Any]) -> Source:
+        """Return what is known of the source of a code object."""
+        known = self._found.get(id(code))
+        if known is not None and known[0] is code:
+            return known[1]
+        found = self._find(code, globals_)
+        # The code object is kept, so that its address stays its own.
+        self._found[id(code)] = code, found
+        return found
+
+    def text(self, source: Source, globals_: dict[str, Any]) -> str | None:
+        """Return the text of a function, if it is still what it was."""
+        if source.file is None or source.function is None:
+            return None
+        content = _content(source.file.name, globals_)
+        if content is None or fingerprint(content) != source.file.digest:
+            return None
+        begin, end = source.function.span
+        whole = _decoded(content)
+        return None if whole is None else whole.encode()[begin:end].decode()
+
+    def _find(self, code: CodeType, globals_: dict[str, Any]) -> Source:
+        digest = fingerprint(code, mode="lenient")
+        name, line = code.co_name, code.co_firstlineno
+        file = self._files.get(code.co_filename)
+        found = None
+        if file is not None and file.table is not None:
+            found = file.table.find(name, line, bytes(digest))
+        if found is None:
+            # Not looked at yet, or edited and loaded again since.
+            file = self._load(code.co_filename, globals_, file)
+            if file is not None and file.table is not None:
+                found = file.table.find(name, line, bytes(digest))
+        text_digest = None
+        if file is not None and file.table is not None:
+            text_digest = file.table.digest_at(name, line)
+        return Source(digest, file, found, text_digest)
+
+    def _load(self, name: str, globals_: dict[str, Any], known: _File | None) -> _File | None:
+        content = _content(name, globals_)
+        if content is None:
+            return None
+        digest = fingerprint(content)
+        if known is not None and known.digest == digest:
+            return known
+        file = _File(name, digest, self._table(name, content, digest))
+        self._files[name] = file
+        return file
+
+    def _table(self, name: str, content: bytes, digest: Fingerprint) -> SourceTable | None:
+        key = Key("source table", {"file": digest, "interpreter": _INTERPRETER})
+        if self._store is not None:
+            entry = self._store.get(key)
+            if entry is not None:
+                table = SourceTable.from_bytes(entry[_PART])
+                if table is not None:
+                    return table
+        self.parsed += 1
+        table = _parse(name, content)
+        if table is not None and self._store is not None:
+            self._store.put(key, {_PART: table.to_bytes()}, {"functions": len(table)})
+        return table
+
+
+def _content(name: str, globals_: dict[str, Any]) -> bytes | None:
+    """Return what a file holds now; for what is no file, what `linecache` or its loader has."""
+    if not name.startswith("<"):
+        try:
+            with open(name, "rb") as file:
+                return file.read()
+        except (OSError, ValueError):
+            pass
+    import linecache
+
+    lines = linecache.getlines(name, globals_)
+    return "".join(lines).encode("utf-8", "surrogatepass") if lines else None
+
+
+def _decoded(content: bytes) -> str | None:
+    head = content[:400].split(b"\n", 2)[:2]
+    try:
+        if any(b"coding" in line for line in head):
+            import io
+            import tokenize
+
+            # Line ends are left as they are: positions are counted in this very text.
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            return content.decode(encoding)
+        return content.decode("utf-8-sig")
+    except (UnicodeDecodeError, SyntaxError, LookupError):
+        return None
+
+
+def _parse(name: str, content: bytes) -> SourceTable | None:
+    """Return the table of a file, with what the interpreter compiles it to; nothing if it is no Python."""
+    import warnings
+
+    text = _decoded(content)
+    if text is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = compile(content, name, "exec", dont_inherit=True)
+        table = SourceTable.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    codes = []
+    pending = [module]
+    while pending:
+        code = pending.pop()
+        pending.extend(const for const in code.co_consts if isinstance(const, type(module)))
+        # The rest are classes, comprehensions and the module.
+        if code.co_flags & _OWN_LOCALS:
+            digest = bytes(fingerprint(code, mode="lenient"))
+            codes.append((code.co_name, code.co_firstlineno, parameters_of(code), digest))
+    return table.with_codes(codes)
+
+
+#: `CO_OPTIMIZED | CO_NEWLOCALS`: functions, and comprehensions, which no line of a table names.
+_OWN_LOCALS: Final = 0x1 | 0x2
+
+
+def parameters_of(code: CodeType) -> list[str]:
+    """Return the names of the parameters, in the order of the source."""
+    ordinary, named = code.co_argcount, code.co_kwonlyargcount
+    names = list(code.co_varnames)
+    found = names[:ordinary]
+    at = ordinary + named
+    if code.co_flags & 0x4:
+        found.append(names[at])
+        at += 1
+    found += names[ordinary : ordinary + named]
+    if code.co_flags & 0x8:
+        found.append(names[at])
+    return found

@@ -1,0 +1,219 @@
+"""What passes between a dispatcher and the compiler behind it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from ._native import Entry
+    from .arguments import Argument
+    from .keys import Key
+
+__all__ = ["Artifact", "NativeCode", "Specialization", "Target"]
+
+
+class Specialization:
+    """What to compile: a function, for arguments of one signature, in one environment.
+
+    It holds everything that the key holds and nothing else: whatever a compiler takes from here is part
+    of the key. ``function`` is the Python function; ``source`` its text, as the key has seen it;
+    ``arguments`` what is known of each argument (:class:`~keyprint.Argument`), never the arguments
+    themselves; ``env`` the environment variables; ``target`` what to compile for.
+    """
+
+    __slots__ = ("_text", "arguments", "env", "function", "key", "name", "target")
+
+    def __init__(
+        self,
+        function: types.FunctionType,
+        name: str,
+        key: Key,
+        arguments: Mapping[str, Argument],
+        env: Mapping[str, str | None],
+        target: Any,
+        text: Callable[[], str | None],
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.key = key
+        self.arguments = arguments
+        self.env = env
+        self.target = target
+        self._text = text
+
+    @property
+    def source(self) -> str | None:
+        """The text of the function; nothing if it has none, or if the file was edited since it was loaded."""
+        return self._text()
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}: {argument}" for name, argument in self.arguments.items())
+        return f"<Specialization {self.name}({inside})>"
+
+
+class Artifact:
+    """What a compiler makes, and a loader gets: named parts of bytes, and plain metadata.
+
+    >>> artifact = Artifact(b"code", {"entry": "f"})
+    >>> artifact.data, artifact.metadata
+    (b'code', {'entry': 'f'})
+    """
+
+    __slots__ = ("_entry", "_parts", "metadata", "specialization")
+
+    def __init__(
+        self,
+        data: bytes | Mapping[str, bytes],
+        metadata: Any = None,
+        *,
+        _entry: Entry | None = None,
+        _specialization: Specialization | None = None,
+    ) -> None:
+        parts = {"data": data} if isinstance(data, (bytes, bytearray, memoryview)) else data
+        if _entry is None and not isinstance(parts, dict):
+            raise TypeError(f"an artifact is bytes, or a dict of them by name, found `{type(data).__name__}`")
+        self._parts = parts
+        self._entry = _entry
+        self.metadata = metadata
+        #: What it was made for; only a loader sees it.
+        self.specialization = _specialization
+
+    @property
+    def parts(self) -> Mapping[str, bytes]:
+        """All parts, by name."""
+        return self._parts if self._entry is None else self._entry.parts
+
+    @property
+    def data(self) -> bytes:
+        """The part called ``data``, which an artifact of one part has."""
+        return self["data"]
+
+    def __getitem__(self, part: str) -> bytes:
+        return bytes(self._parts[part]) if self._entry is None else self._entry[part]
+
+    def path(self, part: str = "data") -> str:
+        """Return a path to load a shared object from: its bytes are verified, and nobody can change them."""
+        if self._entry is None:
+            raise ValueError(
+                "an artifact that no store keeps has no path\nhint: give the kernel a `store`, or write "
+                "the bytes to a file"
+            )
+        return self._entry.load(part)
+
+
+class Target:
+    """What to compile for, and where to run it.
+
+    ``identity`` is everything that compiled code depends on: architecture, features, toolchain. ``device``
+    selects among loaded executables in this process, and is no part of a key: code that was compiled for
+    one of several equal devices is good for all of them.
+    """
+
+    __slots__ = ("device", "identity")
+
+    def __init__(self, identity: Any, device: Any = None) -> None:
+        self.identity = identity
+        self.device = device
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return (self.identity, self.device) == (other.identity, other.device)
+
+    def __hash__(self) -> int:
+        return hash((self.identity, self.device))
+
+    def __repr__(self) -> str:
+        return f"Target({self.identity!r}, device={self.device!r})"
+
+
+class NativeCode:
+    """A native entry point, called with words and without Python.
+
+    At ``address`` is a C function ``int32_t f(uint64_t *words)``. ``words`` says what it is given, in order:
+    ``"x"`` is the address of an array's first element, or a number (``int64_t`` or ``double``; ``"x:f32"`` is
+    a ``float``); ``"x.shape[0]"`` and ``"x.strides[0]"`` are sizes and strides; ``"sim.grid.dx"`` is a member.
+    Without ``words`` it is given all arrays and numbers that the specialization has, in order. The function
+    returns 0, or a status that is raised. With ``result="i64"`` or ``"f64"`` it leaves a result behind the
+    words. ``keep`` is whatever keeps the code in memory.
+    """
+
+    __slots__ = ("address", "keep", "result", "words")
+
+    def __init__(
+        self,
+        address: int,
+        words: Iterable[str] | None = None,
+        *,
+        result: str | None = None,
+        keep: Any = None,
+    ) -> None:
+        if not isinstance(address, int) or isinstance(address, bool) or address <= 0:
+            raise TypeError(f"`address` is the address of a function, found {address!r}")
+        if isinstance(words, str):
+            raise TypeError("`words` is a list of words, found one string")
+        if result not in (None, "i64", "f64"):
+            raise ValueError(f"`result` is 'i64' or 'f64', found {result!r}")
+        self.address = address
+        self.words = None if words is None else tuple(words)
+        self.result = result
+        self.keep = keep
+
+    def as_call(self, arguments: Mapping[str, Argument]) -> tuple[int, list[tuple[int, str, int]], str, Any]:
+        """Return what the dispatcher calls, for a signature."""
+        if self.words is None:
+            words = [word for name, one in arguments.items() for word in _all_words(one)]
+        else:
+            words = [_word(text, arguments) for text in self.words]
+        return self.address, words, self.result or "none", self
+
+
+def _all_words(argument: Argument) -> list[tuple[int, str, int]]:
+    if argument.kind == "array":
+        return [(argument.step, "address", 0)]
+    if argument.kind == "scalar" and argument.type in _NUMBERS:
+        return [(argument.step, _NUMBERS[argument.type], 0)]
+    members = argument.members or {}
+    return [word for one in members.values() for word in _all_words(one)]
+
+
+_NUMBERS = {"int": "i64", "bool": "i64", "float": "f64"}
+
+
+def _word(text: str, arguments: Mapping[str, Argument]) -> tuple[int, str, int]:
+    """Return the step and kind that a word stands for."""
+    path, _, kind = text.partition(":")
+    if kind not in ("", "i64", "f64", "f32"):
+        raise ValueError(f"the word `{text}` ends in `{kind}`, expected `i64`, `f64` or `f32`")
+    at = 0
+    for suffix, name in ((".shape[", "size"), (".strides[", "stride")):
+        head, found, number = path.partition(suffix)
+        if found and number[:-1].isdigit() and number.endswith("]"):
+            path, kind, at = head, name, int(number[:-1])
+    names = path.split(".")
+    argument = arguments.get(names[0])
+    for name in names[1:]:
+        argument = None if argument is None else (argument.members or {}).get(name)
+    if argument is None or argument.step is None:
+        raise ValueError(
+            f"the word `{text}` names nothing that the kernel reads\nhint: it reads "
+            f"{', '.join(f'`{name}`' for name in _paths(arguments)) or 'nothing'}"
+        )
+    if argument.kind == "array":
+        return argument.step, kind if kind in ("size", "stride") else "address", at
+    if kind:
+        return argument.step, kind, at
+    if argument.type not in _NUMBERS:
+        raise ValueError(f"the word `{text}` is a `{argument.type}`, expected an array or a number")
+    return argument.step, _NUMBERS[argument.type], 0
+
+
+def _paths(arguments: Mapping[Any, Argument], before: str = "") -> list[str]:
+    found = []
+    for name, argument in arguments.items():
+        found.append(f"{before}{name}")
+        found += _paths(argument.members or {}, f"{before}{name}.")
+    return found
