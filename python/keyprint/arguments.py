@@ -458,7 +458,7 @@ class _Maker:
         seen: set[types.FunctionType],
     ) -> None:
         """Take the members of an object that are read, by the function or by methods of the object."""
-        if "super" in node.get(_HOW, ()):
+        if "super whole" in node.get(_HOW, ()):
             for name in {name for base in type(value).__mro__ for name in vars(base)}:
                 if isinstance(_lookup(type(value), name)[0], types.FunctionType):
                     _grow(node, (name,), "super", _where_of(node))
@@ -540,7 +540,7 @@ class _Maker:
             for (more, how), where in _effective(resolution.root, 0).items():
                 if more:
                     _grow(node, more, how, where)
-                elif how in ("whole", "super"):
+                elif how in ("whole", "super whole"):
                     _grow(node, (), how, where)
             if "whole" in node.get(_HOW, ()) and _fields(type(value)) is not None:
                 for name in _fields(type(value)) or ():

@@ -90,6 +90,9 @@ class FunctionEntry:
         """Take note of a use of a parameter; return whether it is new."""
         if len(path) > LONGEST_PATH:
             path, how = path[:LONGEST_PATH], "whole"
+        if how == "super" and not path:
+            # `super()` itself: anything may be asked of it.
+            how = "super whole"
         known = self.uses[parameter]
         if (path, how) in known:
             return False
@@ -708,8 +711,35 @@ class _Resolver:
                 if key not in self._followed:
                     self._followed.add(key)
                     changed = True
-                    self._add(self._walk(Reached("value", label, value), path, where), how, where)
+                    start = Reached("value", label, value)
+                    if how in ("super", "super whole"):
+                        self._behind(start, path, how, where)
+                    else:
+                        self._add(self._walk(start, path, where), how, where)
         return changed
+
+    def _behind(self, start: Reached, path: tuple[str, ...], how: str, where: Where) -> None:
+        """Follow what `super()` may find: every definition of a method in the hierarchy of an object."""
+        names = path[-1:] if how == "super" else None
+        owner = self._walk(start, path[:-1] if names else path, where)
+        if owner.state != "value" or isinstance(owner.value, types.ModuleType):
+            self._add(owner, "whole", where)
+            return
+        value = owner.value
+        cls = value if isinstance(value, type) else type(value)
+        self.guards.type(cls)
+        for base in cls.__mro__:
+            for name, attribute in vars(base).items():
+                if names is not None and name not in names:
+                    continue
+                inner = getattr(attribute, "__func__", attribute)
+                label = f"{owner.label}.{name} of {base.__module__}.{base.__qualname__}"
+                if isinstance(inner, types.FunctionType):
+                    is_static = isinstance(attribute, staticmethod)
+                    bound = None if is_static else value
+                    self._add(Reached("value", label, inner, bound, owner.label), "called", where)
+                elif names is not None:
+                    self._add(Reached("value", label, attribute), "whole", where)
 
     def _whole(
         self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where

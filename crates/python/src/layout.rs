@@ -264,20 +264,6 @@ samples = [(first, 'x', first.x), (first, 'y', first.y), (first, 'z', first.z),
     Ok(true)
 }
 
-/// The attributes of a function, or null if it has none yet.
-///
-/// # Safety
-///
-/// `function` is a live function.
-#[inline]
-pub(crate) unsafe fn function_dict(function: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: functions have a place for a dict on every version, at a positive offset.
-    unsafe {
-        let offset = (*ffi::Py_TYPE(function)).tp_dictoffset;
-        *function.byte_offset(offset).cast::<*mut ffi::PyObject>()
-    }
-}
-
 /// The value of a slot, by the offset that its member descriptor gives.
 #[inline]
 pub(crate) fn slot<'a, 'py>(object: &Bound<'py, PyAny>, offset: isize) -> Option<Borrowed<'a, 'py, PyAny>> {

@@ -1,6 +1,7 @@
 //! [`Member`]: an attribute that is stored in an instance, read without running Python code.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,9 +15,12 @@ pub(crate) struct Member {
     pub(crate) name: Py<PyString>,
     /// The place of a slot.
     slot: Option<isize>,
-    /// Where it was found among inline values.
-    place: Cell<usize>,
+    /// Where it was found among inline values, in which table of names.
+    place: Cell<(*const c_void, usize)>,
 }
+
+// SAFETY: the pointer is only compared.
+unsafe impl Send for Member {}
 
 // SAFETY: the cell holds a hint and is only touched with the interpreter's lock held.
 unsafe impl Sync for Member {}
@@ -38,7 +42,7 @@ impl Member {
             }
             Bound::from_owned_ptr(py, pointer).cast_into_unchecked::<PyString>()
         };
-        Self { name: name.unbind(), slot, place: Cell::new(usize::MAX) }
+        Self { name: name.unbind(), slot, place: Cell::new((std::ptr::null(), 0)) }
     }
 
     /// Reads it from an instance of the class that the member was made for.
@@ -50,27 +54,57 @@ impl Member {
         if let Some(offset) = self.slot {
             return Ok(layout::slot(object, offset));
         }
+        self.read_from(object, &layout::attributes(object))
+    }
+
+    /// The same, of an instance whose attributes were found already.
+    #[inline(always)]
+    pub(crate) fn read_from<'a, 'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        attributes: &Attributes<'_, '_>,
+    ) -> Result<Option<Borrowed<'a, 'py, PyAny>>, Unknown> {
+        if let Attributes::Inline(inline) = attributes
+            && self.slot.is_none()
+            && let (table, place) = self.place.get()
+            && table == inline.table()
+        {
+            // Names keep their places in the table of a class.
+            return Ok(inline.value(object.py(), place));
+        }
+        self.search(object, attributes)
+    }
+
+    #[inline(never)]
+    fn search<'a, 'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        attributes: &Attributes<'_, '_>,
+    ) -> Result<Option<Borrowed<'a, 'py, PyAny>>, Unknown> {
+        if let Some(offset) = self.slot {
+            return Ok(layout::slot(object, offset));
+        }
         let py = object.py();
-        match layout::attributes(object) {
+        match attributes {
             Attributes::Empty => Ok(None),
             Attributes::Inline(inline) => {
-                let place = self.place.get();
-                if place < inline.len() && inline.name(py, place).is_some_and(|name| name.is(&self.name)) {
-                    return Ok(inline.value(py, place));
-                }
                 for at in 0..inline.len() {
                     let Some(name) = inline.name(py, at) else { continue };
                     // SAFETY: key tables of instances hold strings only; comparing them runs no code.
                     let equal = name.is(&self.name)
                         || unsafe { ffi::PyUnicode_Compare(name.as_ptr(), self.name.as_ptr()) } == 0;
                     if equal {
-                        self.place.set(at);
+                        self.place.set((inline.table(), at));
                         return Ok(inline.value(py, at));
                     }
                 }
                 Ok(None)
             }
-            Attributes::Dict(dict) => dict_get(dict, self.name.bind(py)).map_err(|_| Unknown),
+            Attributes::Dict(dict) => {
+                // SAFETY: a live dict of the same interpreter.
+                let dict = unsafe { Borrowed::from_ptr(py, dict.as_ptr()) };
+                dict_get(dict, self.name.bind(py)).map_err(|_| Unknown)
+            }
             Attributes::Unknown => {
                 // SAFETY: the generic getter takes any object and returns a new reference or an error;
                 // the instance keeps the dict, and the dict what is in it.

@@ -28,12 +28,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 pub(crate) use self::held::Held;
-use self::version::dict_version;
-use crate::layout;
+pub(crate) use self::version::dict_version;
 use crate::member::Member;
 use crate::ndarray::{self, ArrayHead, DtypeHead};
 use crate::walk::builtin::{dict_get, dict_len, dict_next};
-use crate::walk::plan::type_version;
+use crate::walk::plan::{assigned_version, type_version};
 
 /// Something to compare.
 pub(crate) enum Check {
@@ -75,20 +74,14 @@ impl FunctionState {
     }
 
     /// Code, defaults, keyword defaults, closure, attributes.
+    #[inline]
     fn read<'a, 'py>(function: &Bound<'py, PyAny>) -> [Option<Borrowed<'a, 'py, PyAny>>; 5] {
-        let (py, pointer) = (function.py(), function.as_ptr());
+        let py = function.py();
         // SAFETY: the caller checked that this is a function; the parts are borrowed from it, or null.
         unsafe {
-            let part = |part: *mut ffi::PyObject| {
-                if part.is_null() { None } else { Some(Borrowed::from_ptr(py, part)) }
-            };
-            [
-                part(ffi::PyFunction_GetCode(pointer)),
-                part(PyFunction_GetDefaults(pointer)),
-                part(PyFunction_GetKwDefaults(pointer)),
-                part(PyFunction_GetClosure(pointer)),
-                part(layout::function_dict(pointer)),
-            ]
+            let head = &*function.as_ptr().cast::<ffi::PyFunctionObject>();
+            [head.func_code, head.func_defaults, head.func_kwdefaults, head.func_closure, head.func_dict]
+                .map(|part| if part.is_null() { None } else { Some(Borrowed::from_ptr(py, part)) })
         }
     }
 
@@ -99,12 +92,6 @@ impl FunctionState {
             .zip(found)
             .all(|(known, found)| same(known.as_ref(), found.as_ref().map(|one| one.as_ptr())))
     }
-}
-
-unsafe extern "C" {
-    fn PyFunction_GetKwDefaults(function: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyFunction_GetDefaults(function: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyFunction_GetClosure(function: *mut ffi::PyObject) -> *mut ffi::PyObject;
 }
 
 /// A NumPy array that nobody may write, as long as nobody allows it.
@@ -252,9 +239,14 @@ impl Check {
 /// A list of things to compare.
 #[pyclass(frozen, module = "keyprint._native")]
 pub(crate) struct Guards {
-    checks: UnderLock<Vec<Check>>,
+    watched: UnderLock<Watched>,
+}
+
+#[derive(Default)]
+struct Watched {
+    checks: Vec<Check>,
     /// Python code that looks at what nothing else tells of.
-    recheck: UnderLock<Option<Py<PyAny>>>,
+    recheck: Option<Py<PyAny>>,
 }
 
 /// A value that the interpreter's lock protects.
@@ -282,28 +274,28 @@ impl<T> UnderLock<T> {
 }
 
 impl Guards {
-    /// Whether everything is what it was, as far as that can be told without running Python code.
-    #[inline]
-    fn unchanged(&self, py: Python<'_>) -> bool {
-        self.checks.with(py, false, |checks| checks.iter_mut().all(|check| check.holds(py)))
-    }
-
     /// Whether everything is what it was.
     #[inline]
     pub(crate) fn hold(&self, py: Python<'_>) -> PyResult<bool> {
-        if !self.unchanged(py) {
-            return Ok(false);
-        }
-        let recheck = self.recheck.with(py, None, |known| known.as_ref().map(|known| known.clone_ref(py)));
-        match recheck {
-            None => Ok(true),
-            // What it runs may have changed anything.
-            Some(recheck) => Ok(recheck.call0(py)?.is_truthy(py)? && self.unchanged(py)),
-        }
+        let (unchanged, more) = self.watched.with(py, (false, false), |watched| {
+            (watched.checks.iter_mut().all(|check| check.holds(py)), watched.recheck.is_some())
+        });
+        if unchanged && more { self.recheck(py) } else { Ok(unchanged) }
+    }
+
+    /// Asks Python code about what nothing else tells of.
+    #[cold]
+    fn recheck(&self, py: Python<'_>) -> PyResult<bool> {
+        let ask =
+            self.watched.with(py, None, |watched| watched.recheck.as_ref().map(|ask| ask.clone_ref(py)));
+        let same = ask.map_or(Ok(true), |ask| ask.call0(py)?.is_truthy(py))?;
+        // What that ran may have changed anything.
+        Ok(same
+            && self.watched.with(py, false, |watched| watched.checks.iter_mut().all(|check| check.holds(py))))
     }
 
     fn add(&self, py: Python<'_>, check: Check) {
-        self.checks.with(py, (), |checks| checks.push(check));
+        self.watched.with(py, (), |watched| watched.checks.push(check));
     }
 }
 
@@ -311,13 +303,13 @@ impl Guards {
 impl Guards {
     #[new]
     fn new() -> Self {
-        Self { checks: UnderLock::new(Vec::new()), recheck: UnderLock::new(None) }
+        Self { watched: UnderLock::new(Watched::default()) }
     }
 
     /// Has a function called at each check, to look at what cannot be watched.
     #[pyo3(signature = (recheck, /))]
     fn set_recheck(&self, py: Python<'_>, recheck: Py<PyAny>) {
-        let dropped = self.recheck.with(py, None, |known| known.replace(recheck));
+        let dropped = self.watched.with(py, None, |watched| watched.recheck.replace(recheck));
         drop(dropped);
     }
 
@@ -332,7 +324,7 @@ impl Guards {
         let version = dict_version(dict).unwrap_or(0);
         let found = dict_get(dict.as_any().as_borrowed(), name)?.map(|found| found.to_owned());
         let held = found.as_ref().map(Held::of);
-        let added = self.checks.with(py, false, |checks| {
+        let added = self.watched.with(py, false, |Watched { checks, .. }| {
             let known = checks.iter_mut().find_map(|check| match check {
                 Check::Names { dict: known, version, entries } if known.is(dict) => Some((version, entries)),
                 _ => None,
@@ -385,12 +377,10 @@ impl Guards {
     /// Watches what a class and its bases define; false if that cannot be told.
     #[pyo3(signature = (class, /), name = "type")]
     fn class(&self, class: &Bound<'_, PyType>) -> bool {
-        // Looking anything up makes CPython give the type a version.
-        let _ = class.hasattr("__dict__");
-        let version = type_version(class);
+        let version = assigned_version(class);
         if version != 0 {
-            let known = self.checks.with(class.py(), false, |checks| {
-                checks.iter().any(|check| matches!(check, Check::Type { class: known, version: seen } if known.is(class) && *seen == version))
+            let known = self.watched.with(class.py(), false, |watched| {
+                watched.checks.iter().any(|check| matches!(check, Check::Type { class: known, version: seen } if known.is(class) && *seen == version))
             });
             if !known {
                 self.add(class.py(), Check::Type { class: class.clone().unbind(), version });
@@ -429,20 +419,21 @@ impl Guards {
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.checks.with(py, 0, |checks| checks.len())
+        self.watched.with(py, 0, |watched| watched.checks.len() + usize::from(watched.recheck.is_some()))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // SAFETY: garbage is collected with the interpreter's lock held.
         let py = unsafe { Python::assume_attached() };
-        self.recheck.with(py, Ok(()), |recheck| recheck.iter().try_for_each(|one| visit.call(one)))?;
-        self.checks.with(py, Ok(()), |checks| checks.iter().try_for_each(|check| check.traverse(&visit)))
+        self.watched.with(py, Ok(()), |watched| {
+            watched.recheck.iter().try_for_each(|one| visit.call(one))?;
+            watched.checks.iter().try_for_each(|check| check.traverse(&visit))
+        })
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        let checks = self.checks.with(py, Vec::new(), std::mem::take);
-        let recheck = self.recheck.with(py, None, Option::take);
-        drop((checks, recheck));
+        let dropped = self.watched.with(py, Watched::default(), std::mem::take);
+        drop(dropped);
     }
 }
 

@@ -15,12 +15,18 @@ const COUNTED: i32 = C_CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE;
 
 /// What counts of a NumPy array, in words that are cheap to compare.
 pub(super) struct NumpySpec {
+    /// `numpy.ndarray`, which is never unloaded.
+    class: *mut ffi::PyTypeObject,
+    /// The very data type: most arrays of one type share it.
+    dtype: Py<PyAny>,
     ndim: i32,
+    /// Which flags count, and what they are.
+    mask: i32,
     flags: i32,
     number: i32,
     byte_order: u8,
-    /// The very data type, for those that their number does not tell: texts, dates, records.
-    dtype: Option<Py<PyAny>>,
+    /// Whether number and byte order say everything: numbers, but no texts, dates or records.
+    plain: bool,
     alignment: Alignment,
 }
 
@@ -42,16 +48,9 @@ impl Alignment {
     }
 }
 
-/// An array that is contiguous both ways counts as laid out the usual way.
-#[inline]
-fn layout_flags(flags: i32) -> i32 {
-    let counted = flags & COUNTED;
-    if counted & C_CONTIGUOUS != 0 { counted & !F_CONTIGUOUS } else { counted }
-}
-
-/// Whether the number of a data type says everything about it: numbers, but no texts, dates or records.
-fn is_plain(number: i32) -> bool {
-    matches!(number, 0..=16 | 23)
+/// Which flags count beside others: an array that is contiguous both ways counts as laid out the usual way.
+fn mask(flags: i32) -> i32 {
+    if flags & C_CONTIGUOUS != 0 { COUNTED & !F_CONTIGUOUS } else { COUNTED }
 }
 
 impl NumpySpec {
@@ -64,39 +63,47 @@ impl NumpySpec {
             let head: &ArrayHead = ndarray::head(array);
             let dtype = &*head.dtype;
             Self {
+                class: ffi::Py_TYPE(array),
+                dtype: Bound::from_borrowed_ptr(py, head.dtype.cast::<ffi::PyObject>()).unbind(),
                 ndim: head.ndim,
-                flags: layout_flags(head.flags),
+                mask: mask(head.flags),
+                flags: head.flags & mask(head.flags),
                 number: dtype.number,
                 byte_order: dtype.byte_order,
-                dtype: (!is_plain(dtype.number))
-                    .then(|| Bound::from_borrowed_ptr(py, head.dtype.cast::<ffi::PyObject>()).unbind()),
+                plain: matches!(dtype.number, 0..=16 | 23),
                 alignment: Alignment::of(head.data, multiple),
             }
         }
     }
 
-    /// Whether an array is described by this.
+    /// Whether an object is an array that is described by this.
     ///
     /// # Safety
     ///
-    /// `array` is an instance of `numpy.ndarray`.
-    #[inline]
-    pub(super) unsafe fn fits(&self, array: *mut ffi::PyObject) -> bool {
-        // SAFETY: as the caller promises.
+    /// `array` is a live instance of `class`.
+    #[inline(always)]
+    pub(super) unsafe fn fits(&self, class: *mut ffi::PyTypeObject, array: *mut ffi::PyObject) -> bool {
+        if class != self.class {
+            return false;
+        }
+        // SAFETY: as the caller promises, and it is an array.
         unsafe {
             let head = ndarray::head(array);
-            let dtype = &*head.dtype;
-            head.ndim == self.ndim
-                && layout_flags(head.flags) == self.flags
-                && dtype.number == self.number
-                && dtype.byte_order == self.byte_order
-                && self.dtype.as_ref().is_none_or(|known| known.as_ptr() == head.dtype.cast())
+            head.flags & self.mask == self.flags
+                && head.ndim == self.ndim
+                && (head.dtype.cast() == self.dtype.as_ptr() || self.is_equal(&*head.dtype))
                 && self.alignment.holds(head.data)
         }
     }
 
-    pub(super) fn held(&self) -> Option<&Py<PyAny>> {
-        self.dtype.as_ref()
+    /// Whether another data type is the same for sure.
+    #[inline(never)]
+    fn is_equal(&self, dtype: &ndarray::DtypeHead) -> bool {
+        self.plain && dtype.number == self.number && dtype.byte_order == self.byte_order
+    }
+
+    pub(super) fn held(&self) -> &Py<PyAny> {
+        &self.dtype
     }
 }
 

@@ -1,15 +1,18 @@
 //! [`Step`]: one look at the arguments of a call. An entry is for a call if every step passes.
 
+use std::cell::Cell;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::array::{ExchangeSpec, NumpySpec};
-use crate::guard::Held;
+use crate::guard::{Held, dict_version};
+use crate::layout::{self, Attributes};
 use crate::member::Member;
 use crate::ndarray::ndarray_type;
-use crate::walk::plan::type_version;
+use crate::walk::plan::{assigned_version, type_version};
 
 /// Where the object to look at comes from.
 enum Source {
@@ -55,6 +58,48 @@ enum Divisibility {
 pub(super) struct Step {
     source: Source,
     check: Check,
+    /// Whether passing the step may run Python code, after which nothing that was found is certain.
+    pub(super) runs_python: bool,
+    /// What a member was when it was last looked for in the dict of its owner.
+    last: Cell<*mut ffi::PyObject>,
+    /// The dict of the object, at the version at which all its members were last looked for.
+    dict: Cell<DictState>,
+    /// The same, while they are being looked for.
+    next: Cell<DictState>,
+}
+
+/// A dict at one moment: its address and version.
+type DictState = (*mut ffi::PyObject, u64);
+
+const NO_DICT: DictState = (std::ptr::null_mut(), 0);
+
+/// Whether a step passes. An error is left where Python looks for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Verdict {
+    Pass,
+    Fail,
+    Raise,
+}
+
+impl From<bool> for Verdict {
+    #[inline]
+    fn from(passes: bool) -> Self {
+        if passes { Self::Pass } else { Self::Fail }
+    }
+}
+
+impl Verdict {
+    #[cold]
+    fn of(py: Python<'_>, found: PyResult<bool>) -> Self {
+        match found {
+            Ok(passes) => passes.into(),
+            Err(error) => {
+                error.restore(py);
+                Self::Raise
+            }
+        }
+    }
 }
 
 /// The divisibility of an int; nothing for one that does not fit into 64 bits.
@@ -100,6 +145,87 @@ fn equal_within(known: *mut ffi::PyObject, found: *mut ffi::PyObject, levels: u3
             || class == &raw mut ffi::PyUnicode_Type
             || class == &raw mut ffi::PyBytes_Type;
         plain && ffi::PyObject_RichCompareBool(known, found, ffi::Py_EQ) == 1
+    }
+}
+
+/// The attributes of the object whose members were read last: most objects have several.
+struct Owner<'py> {
+    at: usize,
+    attributes: Attributes<'py, 'py>,
+    /// Whether its dict is what it was when all members were looked for: then they are what they were.
+    unchanged: bool,
+}
+
+impl<'py> Owner<'py> {
+    const NOBODY: Self = Self { at: usize::MAX, attributes: Attributes::Empty, unchanged: false };
+
+    fn new(at: usize, object: &Bound<'py, PyAny>, step: &Step) -> Self {
+        let attributes = layout::attributes(object);
+        let now = match &attributes {
+            Attributes::Dict(dict) => {
+                // SAFETY: attributes are kept in a dict.
+                let dict = unsafe { dict.cast_unchecked::<PyDict>() };
+                dict_version(&dict).map_or(NO_DICT, |version| (dict.as_ptr(), version))
+            }
+            _ => NO_DICT,
+        };
+        let unchanged = now != NO_DICT && step.dict.get() == now;
+        if !unchanged {
+            step.dict.set(NO_DICT);
+            step.next.set(now);
+        }
+        Self { at, attributes, unchanged }
+    }
+}
+
+#[inline(always)]
+fn is(known: &Py<PyType>, class: *mut ffi::PyTypeObject) -> bool {
+    known.as_ptr().cast::<ffi::PyTypeObject>() == class
+}
+
+impl Check {
+    /// Whether an object of a class is what it must be: the less common checks.
+    ///
+    /// # Safety
+    ///
+    /// `found` is a live object.
+    #[inline(never)]
+    unsafe fn passes(
+        &self,
+        py: Python<'_>,
+        class: *mut ffi::PyTypeObject,
+        found: *mut ffi::PyObject,
+    ) -> Verdict {
+        match self {
+            Self::Absent | Self::Exact(_) | Self::Object(..) | Self::Numpy(_) => Verdict::Fail,
+            Self::Equal(known) => equal(known.as_ptr(), found).into(),
+            Self::Same(known) => known.is(found).into(),
+            // SAFETY: a static type is compared, and the length of an exact tuple is read.
+            Self::Tuple(length) => {
+                unsafe { class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(found) == *length }
+                    .into()
+            }
+            Self::Divides(by, known) => {
+                (class == &raw mut ffi::PyLong_Type && divisibility(found, *by) == Some(*known)).into()
+            }
+            Self::Exchange(known, spec) => {
+                // SAFETY: a live object.
+                let found = unsafe { Borrowed::from_ptr(py, found) };
+                if !is(known, class) {
+                    return Verdict::Fail;
+                }
+                match spec.fits(&found) {
+                    Ok(fitting) => fitting.is_some().into(),
+                    Err(error) => Verdict::of(py, Err(error)),
+                }
+            }
+            Self::Signature { of, expected } => {
+                // SAFETY: a live object; it is owned while Python code runs.
+                let found = unsafe { Bound::from_borrowed_ptr(py, found) };
+                let same = of.bind(py).call1((found,)).and_then(|answer| answer.eq(expected));
+                Verdict::of(py, same)
+            }
+        }
     }
 }
 
@@ -167,8 +293,7 @@ impl Step {
             }
             "object" => {
                 let class = there()?.get_type();
-                let _ = class.hasattr("__dict__");
-                match type_version(&class) {
+                match assigned_version(&class) {
                     0 => return Err(PyValueError::new_err("the class has no version")),
                     version => Check::Object(class.unbind(), version),
                 }
@@ -178,7 +303,9 @@ impl Step {
             }
             _ => return Err(PyValueError::new_err("no such check")),
         };
-        Ok(Self { source, check })
+        let runs_python = matches!(check, Check::Signature { .. } | Check::Exchange(..));
+        let (last, dict, next) = (Cell::new(std::ptr::null_mut()), Cell::new(NO_DICT), Cell::new(NO_DICT));
+        Ok(Self { source, check, runs_python, last, dict, next })
     }
 
     /// The object to look at; null if it is not there.
@@ -186,22 +313,35 @@ impl Step {
     /// # Safety
     ///
     /// `arguments` are live objects, as many as parameters; `values` are what earlier steps found.
-    #[inline]
-    unsafe fn find(
+    #[inline(always)]
+    unsafe fn find<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         arguments: &[*mut ffi::PyObject],
         values: &[*mut ffi::PyObject],
+        steps: &[Step],
+        owner: &mut Owner<'py>,
+        searched: &mut bool,
     ) -> *mut ffi::PyObject {
         match &self.source {
             Source::Argument(at) => arguments[*at],
-            // SAFETY: the owner passed a check that says it is an instance of the member's class.
-            Source::Member(owner, member) => unsafe {
-                let owner = Borrowed::from_ptr(py, values[*owner]);
-                match member.read(&owner) {
+            // SAFETY: the owner passed a check that says it is an instance of the member's class, and no
+            // Python code ran since it was looked at.
+            Source::Member(at, member) => unsafe {
+                let object = Borrowed::from_ptr(py, values[*at]);
+                if owner.at != *at {
+                    *owner = Owner::new(*at, &object, &steps[*at]);
+                }
+                if owner.unchanged {
+                    return self.last.get();
+                }
+                let found = match member.read_from(&object, &owner.attributes) {
                     Ok(Some(found)) => found.as_ptr(),
                     Ok(None) | Err(_) => std::ptr::null_mut(),
-                }
+                };
+                self.last.set(found);
+                *searched = true;
+                found
             },
             // SAFETY: the owner passed a check that says it is a tuple with that many items.
             Source::Item(owner, at) => unsafe { ffi::PyTuple_GET_ITEM(values[*owner], *at as isize) },
@@ -213,39 +353,23 @@ impl Step {
     /// # Safety
     ///
     /// `found` is null or a live object.
-    #[inline]
-    unsafe fn passes(&self, py: Python<'_>, found: *mut ffi::PyObject) -> PyResult<bool> {
+    #[inline(always)]
+    unsafe fn passes(&self, py: Python<'_>, found: *mut ffi::PyObject) -> Verdict {
         if found.is_null() {
-            return Ok(matches!(self.check, Check::Absent));
+            return matches!(self.check, Check::Absent).into();
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises; the type is compared before an array is read.
         let class = unsafe { ffi::Py_TYPE(found) };
-        let is = |known: &Py<PyType>| known.as_ptr().cast::<ffi::PyTypeObject>() == class;
-        Ok(match &self.check {
-            Check::Absent => false,
-            Check::Exact(known) => is(known),
-            // SAFETY: the type is compared before the array is read.
-            Check::Numpy(spec) => unsafe { ndarray_type(py) == Some(class) && spec.fits(found) },
-            Check::Object(known, version) => is(known) && type_version(known.bind(py)) == *version,
-            Check::Equal(known) => equal(known.as_ptr(), found),
-            Check::Same(known) => known.is(found),
-            // SAFETY: a static type is compared, and the length of an exact tuple is read.
-            Check::Tuple(length) => unsafe {
-                class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(found) == *length
-            },
-            Check::Divides(by, known) => {
-                class == &raw mut ffi::PyLong_Type && divisibility(found, *by) == Some(*known)
+        match &self.check {
+            // SAFETY: as above.
+            Check::Numpy(spec) => unsafe { spec.fits(class, found) }.into(),
+            Check::Exact(known) => is(known, class).into(),
+            Check::Object(known, version) => {
+                (is(known, class) && type_version(known.bind(py)) == *version).into()
             }
-            Check::Exchange(known, spec) => {
-                // SAFETY: a live object.
-                is(known) && unsafe { spec.fits(&Borrowed::from_ptr(py, found)) }?.is_some()
-            }
-            Check::Signature { of, expected } => {
-                // SAFETY: a live object; it is owned while Python code runs.
-                let found = unsafe { Bound::from_borrowed_ptr(py, found) };
-                of.bind(py).call1((found,))?.eq(expected)?
-            }
-        })
+            // SAFETY: as the caller promises.
+            check => unsafe { check.passes(py, class, found) },
+        }
     }
 
     /// The objects that the step owns, for the collector.
@@ -256,7 +380,7 @@ impl Step {
             }
             Check::Equal(value) => (Some(value.as_ptr()), None),
             Check::Same(held) => (Some(held.owned()), None),
-            Check::Numpy(spec) => (spec.held().map(Py::as_ptr), None),
+            Check::Numpy(spec) => (Some(spec.held().as_ptr()), None),
             Check::Signature { of, expected } => (Some(of.as_ptr()), Some(expected.as_ptr())),
             Check::Divides(..) | Check::Tuple(_) | Check::Absent => (None, None),
         };
@@ -274,11 +398,6 @@ impl Step {
     pub(super) fn is_numpy(&self) -> bool {
         matches!(self.check, Check::Numpy(_))
     }
-
-    /// Whether passing the step may run Python code, after which nothing that was found is certain.
-    pub(super) fn runs_python(&self) -> bool {
-        matches!(self.check, Check::Signature { .. } | Check::Exchange(..))
-    }
 }
 
 /// Whether all steps pass. `values` receives what each looked at.
@@ -292,16 +411,31 @@ pub(super) unsafe fn pass(
     steps: &[Step],
     arguments: &[*mut ffi::PyObject],
     values: &mut [*mut ffi::PyObject],
-) -> PyResult<bool> {
+) -> Verdict {
+    let mut owner = Owner::NOBODY;
+    // Whether members were searched for, and Python code ran.
+    let (mut searched, mut ran) = (false, false);
     for (at, step) in steps.iter().enumerate() {
         // SAFETY: as the caller promises; the steps before this one have passed.
         unsafe {
-            let found = step.find(py, arguments, values);
+            let found = step.find(py, arguments, values, steps, &mut owner, &mut searched);
             values[at] = found;
-            if !step.passes(py, found)? {
-                return Ok(false);
+            match step.passes(py, found) {
+                Verdict::Pass => {}
+                verdict => return verdict,
+            }
+            if step.runs_python {
+                // Attributes that were found before may be elsewhere now.
+                owner = Owner::NOBODY;
+                ran = true;
             }
         }
     }
-    Ok(true)
+    if searched && !ran {
+        // All members of all objects were found while nothing could change.
+        for step in steps.iter().filter(|step| step.next.get() != NO_DICT) {
+            step.dict.set(step.next.replace(NO_DICT));
+        }
+    }
+    Verdict::Pass
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::bind::{INLINE, Parameters};
-use super::check::{Step, equal, pass};
+use super::check::{Step, Verdict, equal, pass};
 use super::pack::NativeCall;
 use crate::guard::Guards;
 
@@ -77,6 +78,8 @@ struct Entry {
     steps: Vec<Step>,
     /// What methods depend on that arguments bring along.
     guards: Vec<Py<Guards>>,
+    /// Whether finding out may run Python code.
+    runs_python: bool,
     call: Call,
 }
 
@@ -271,23 +274,25 @@ impl<'py> Kernel<'py> {
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let py = self.py;
         let steps = &entry.steps;
-        let mut inline = [std::ptr::null_mut(); INLINE_STEPS];
+        let mut inline = [const { MaybeUninit::<*mut ffi::PyObject>::uninit() }; INLINE_STEPS];
         let mut heap = Vec::new();
-        let values: &mut [*mut ffi::PyObject] = if steps.len() <= INLINE_STEPS {
-            &mut inline
+        let values: &mut [MaybeUninit<*mut ffi::PyObject>] = if steps.len() <= INLINE_STEPS {
+            &mut inline[..steps.len()]
         } else {
-            heap.resize(steps.len(), std::ptr::null_mut());
+            heap.resize(steps.len(), MaybeUninit::uninit());
             &mut heap
         };
+        // SAFETY: each step writes its own place before any other reads it.
+        let values = unsafe { &mut *(std::ptr::from_mut(values) as *mut [*mut ffi::PyObject]) };
         // SAFETY: as the caller promises.
-        if !unsafe { pass(py, steps, arguments, values)? } {
-            return Ok(None);
+        match unsafe { pass(py, steps, arguments, values) } {
+            Verdict::Pass => {}
+            Verdict::Fail => return Ok(None),
+            Verdict::Raise => return Err(PyErr::fetch(py)),
         }
-        if !entry.guards.is_empty() {
-            for guard in &entry.guards {
-                if !guard.get().hold(py)? {
-                    return Ok(None);
-                }
+        for guard in &entry.guards {
+            if !guard.get().hold(py)? {
+                return Ok(None);
             }
         }
         if is_hit {
@@ -298,11 +303,14 @@ impl<'py> Kernel<'py> {
         }
         match &entry.call {
             Call::Native(call) => {
-                let may_have_run = steps.iter().any(Step::runs_python) || !entry.guards.is_empty();
-                // SAFETY: as the caller promises; if Python code ran, everything is looked at again.
+                // SAFETY: as the caller promises; if Python code may have run, everything is looked at again.
                 unsafe {
-                    if may_have_run && !pass(py, steps, arguments, values)? {
-                        return Ok(None);
+                    if entry.runs_python {
+                        match pass(py, steps, arguments, values) {
+                            Verdict::Pass => {}
+                            Verdict::Fail => return Ok(None),
+                            Verdict::Raise => return Err(PyErr::fetch(py)),
+                        }
                     }
                     call.call(py, steps, values).map(Some)
                 }
@@ -652,7 +660,8 @@ pub(crate) fn _add_entry(
         }
         Err(_) => Call::Python(executable.clone().unbind()),
     };
-    let entry = Rc::new(Entry { steps, guards, call });
+    let runs_python = steps.iter().any(|step| step.runs_python) || !guards.is_empty();
+    let entry = Rc::new(Entry { steps, guards, runs_python, call });
     let dropped = kernel.with(|state| {
         // A world that was dropped meanwhile is not needed any more, or will come back.
         let world = state.worlds.iter().find(|world| world.context.is(context))?;

@@ -1,5 +1,7 @@
 //! Arguments as words: what native code is called with.
 
+use std::mem::MaybeUninit;
+
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,12 +16,18 @@ const INLINE: usize = 64;
 
 /// One word.
 enum Word {
-    /// The address of the first element of an array.
+    /// The address of the first element of a NumPy array.
     Address,
-    /// The size of a dimension.
+    /// The size of a dimension of one.
     Size(usize),
-    /// The stride of a dimension, in bytes for NumPy and in elements for tensors.
+    /// The stride of a dimension of one, in bytes.
     Stride(usize),
+    /// The address of the first element of a tensor.
+    TensorAddress,
+    /// The size of a dimension of one.
+    TensorSize(usize),
+    /// The stride of a dimension of one, in elements.
+    TensorStride(usize),
     /// A signed integer.
     Int,
     /// A double.
@@ -69,14 +77,21 @@ impl NativeCall {
         let mut found = Vec::new();
         for word in words.try_iter()? {
             let (step, kind, at): (usize, String, usize) = word?.cast_into::<PyTuple>()?.extract()?;
-            let is_array = steps.get(step).is_some_and(|step| step.is_numpy() || step.exchange().is_some());
+            let is_numpy = steps.get(step).is_some_and(Step::is_numpy);
+            let is_tensor = steps.get(step).is_some_and(|step| step.exchange().is_some());
             let word = match &*kind {
-                "address" | "size" | "stride" if !is_array => {
-                    return Err(PyTypeError::new_err("only arrays have an address, sizes and strides"));
+                "address" if is_numpy => Word::Address,
+                "size" if is_numpy => Word::Size(at),
+                "stride" if is_numpy => Word::Stride(at),
+                "address" if is_tensor => Word::TensorAddress,
+                "size" if is_tensor => Word::TensorSize(at),
+                "stride" if is_tensor => Word::TensorStride(at),
+                "address" | "size" | "stride" => {
+                    return Err(PyTypeError::new_err(
+                        "native code can be given the arrays of NumPy and of libraries whose types have \
+                         DLPack's table of functions, and this is another",
+                    ));
                 }
-                "address" => Word::Address,
-                "size" => Word::Size(at),
-                "stride" => Word::Stride(at),
                 "i64" => Word::Int,
                 "f64" => Word::Double,
                 "f32" => Word::Single,
@@ -101,26 +116,31 @@ impl NativeCall {
         steps: &[Step],
         values: &[*mut ffi::PyObject],
     ) -> PyResult<*mut ffi::PyObject> {
-        let mut inline = [0u64; INLINE];
+        let mut inline = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut heap = Vec::new();
-        let block: &mut [u64] = if self.words.len() < INLINE {
+        let block: &mut [MaybeUninit<u64>] = if self.words.len() < INLINE {
             &mut inline
         } else {
-            heap.resize(self.words.len() + 1, 0);
+            heap.resize(self.words.len() + 1, MaybeUninit::uninit());
             &mut heap
         };
         for (place, (step, word)) in self.words.iter().enumerate() {
-            // SAFETY: as the caller promises.
-            block[place] = unsafe { word.pack(py, &steps[*step], values[*step])? };
+            // SAFETY: as the caller promises; a word that is the address of an array is the commonest.
+            block[place].write(match word {
+                Word::Address => unsafe { ndarray::head(values[*step]).data as u64 },
+                word => unsafe { word.pack(py, &steps[*step], values[*step])? },
+            });
         }
+        block[self.words.len()].write(0);
         // SAFETY: the function takes this many words, as whoever made it said.
-        let status = unsafe { (self.function)(block.as_mut_ptr()) };
+        let status = unsafe { (self.function)(block.as_mut_ptr().cast()) };
         if status != 0 {
             return Err(PyErr::take(py).unwrap_or_else(|| {
                 PyRuntimeError::new_err(format!("the kernel returned the status {status}"))
             }));
         }
-        let result = block[self.words.len()];
+        // SAFETY: written above, whatever the function did with it since.
+        let result = unsafe { block[self.words.len()].assume_init() };
         Ok(match self.output {
             Output::Nothing => py.None().into_ptr(),
             Output::Int => PyInt::new(py, result.cast_signed()).into_ptr(),
@@ -133,11 +153,10 @@ impl Word {
     /// # Safety
     ///
     /// `value` is a live object that passed the step.
-    #[inline]
     unsafe fn pack(&self, py: Python<'_>, step: &Step, value: *mut ffi::PyObject) -> PyResult<u64> {
         match self {
             // SAFETY: the step says that this is an array.
-            Self::Address | Self::Size(_) | Self::Stride(_) if step.is_numpy() => unsafe {
+            Self::Address | Self::Size(_) | Self::Stride(_) => unsafe {
                 let head = ndarray::head(value);
                 Ok(match self {
                     Self::Size(at) if *at < head.ndim as usize => *head.shape.add(*at) as u64,
@@ -146,15 +165,15 @@ impl Word {
                     _ => return Err(no_dimension()),
                 })
             },
-            Self::Address | Self::Size(_) | Self::Stride(_) => {
+            Self::TensorAddress | Self::TensorSize(_) | Self::TensorStride(_) => {
                 let spec = step.exchange().expect("checked when the call was made");
                 // SAFETY: a live object.
                 let value = unsafe { Borrowed::from_ptr(py, value) };
                 let tensor = spec.fits(&value)?;
                 let tensor: DlTensor = tensor.ok_or_else(|| PyRuntimeError::new_err("a tensor changed"))?;
                 Ok(match self {
-                    Self::Size(at) => tensor.size(*at).ok_or_else(no_dimension)? as u64,
-                    Self::Stride(at) => tensor.stride(*at).ok_or_else(no_dimension)? as u64,
+                    Self::TensorSize(at) => tensor.size(*at).ok_or_else(no_dimension)? as u64,
+                    Self::TensorStride(at) => tensor.stride(*at).ok_or_else(no_dimension)? as u64,
                     _ => tensor.first() as u64,
                 })
             }

@@ -293,6 +293,15 @@ pub(crate) fn type_version(class: &Bound<'_, PyType>) -> u32 {
     }
 }
 
+/// The same, after having CPython give the type a version if it can.
+pub(crate) fn assigned_version(class: &Bound<'_, PyType>) -> u32 {
+    if type_version(class) == 0 {
+        // Looking up a name that the metaclass does not have looks through the class, which needs one.
+        let _ = class.getattr_opt(intern!(class.py(), "__keyprint_no_such_name__"));
+    }
+    type_version(class)
+}
+
 /// The name object of a heap type.
 fn qualname_object<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
     // SAFETY: a live type; the flag says that it is a heap type, whose name is an object or null.
