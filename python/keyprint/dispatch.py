@@ -20,6 +20,7 @@ from ._native import (
     _add_entry,
     _add_world,
     _forget_worlds,
+    _has_world,
     _kernel_stats,
     _kernel_type,
     _make_kernel,
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from .store import Store
 
 __all__ = ["Kernel", "Observations", "jit"]
+
+#: Contexts beyond this are made again when they come back.
+_MOST_CONTEXTS = 16
 
 #: Entering every key: read with the environment of each call.
 _SALT = "KEYPRINT_CACHE_VERSION"
@@ -188,7 +192,7 @@ def _make(function: Any, options: dict[str, Any]) -> Any:
 class _Context:
     """Everything that counts but the arguments, at one moment."""
 
-    __slots__ = ("components", "device", "env", "resolution", "target", "texts", "values")
+    __slots__ = ("components", "device", "env", "resolution", "salt", "target", "texts", "values")
 
     def __init__(self, resolution: Resolution) -> None:
         self.resolution = resolution
@@ -196,8 +200,14 @@ class _Context:
         self.texts: dict[str, str] = dict(resolution.texts)
         self.values = dict(resolution.values)
         self.env: dict[str, str | None] = {}
+        self.salt: str | None = None
         self.target: Any = None
         self.device: Any = None
+
+    def place(self) -> tuple[object, ...]:
+        """Return what tells contexts apart: the same guards speak for all that is equal here."""
+        env = (self.salt, *self.env.values())
+        return self.resolution, env, bytes(self.components["target"]), self.device
 
 
 class _Brain:
@@ -249,6 +259,7 @@ class _Brain:
         self.last: str | None = None
         self._memo = Memo(self._drifted)
         self._baseline: Resolution | None = None
+        self._contexts: dict[tuple[object, ...], _Context] = {}
         #: Guards resolution: one thread looks at the world at a time.
         self._lock = RLock()
         #: What is loaded, by key and device.
@@ -279,6 +290,7 @@ class _Brain:
     def forget(self) -> None:
         with self._lock:
             self._baseline = None
+            self._contexts.clear()
             self._memo.forget()
             self._loaded.clear()
             self._keys.clear()
@@ -286,7 +298,7 @@ class _Brain:
 
     # -- What the kernel depends on ----------------------------------------------------------------
 
-    def refresh(self, target: Any) -> None:
+    def refresh(self, target: Any) -> _Context:
         """Look at everything but the arguments, and tell the kernel; called by it."""
         with self._lock:
             self.counts["refreshed"] += 1
@@ -301,7 +313,14 @@ class _Brain:
             context = _Context(resolution)
             guards = [resolution.guards, self._environment(context)]
             self._read_target(context, target)
-            _add_world(self.kernel(), context, guards, target, _defaults(self.function))
+            # A target that is made anew for each call may be one that was seen before.
+            found = self._contexts.setdefault(context.place(), context)
+            kernel = self.kernel()
+            if found is context or not _has_world(kernel, found):
+                _add_world(kernel, found, guards, target, _defaults(self.function))
+            while len(self._contexts) > _MOST_CONTEXTS:
+                del self._contexts[next(iter(self._contexts))]
+            return found
 
     def _drifted(self, name: str, known: Resolution, found: Resolution) -> None:
         """Refuse to go on, or say that the key changes."""
@@ -326,6 +345,7 @@ class _Brain:
         found, guards = _read_environment(names)
         while not guards.check():
             found, guards = _read_environment(names)
+        context.salt = found[_SALT]
         context.env = {name: found[name] for name in self.env}
         for name, value in context.env.items():
             context.components[f"environment {name}"] = fingerprint(value)

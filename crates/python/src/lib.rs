@@ -50,8 +50,8 @@ mod _native {
     use crate::key::PyKey;
     #[pymodule_export]
     use crate::launch::{
-        _add_entry, _add_world, _array_spec, _dlpack_spec, _forget_worlds, _kernel_stats, _kernel_type,
-        _make_kernel,
+        _add_entry, _add_world, _array_spec, _dlpack_spec, _forget_worlds, _has_world, _kernel_stats,
+        _kernel_type, _make_kernel,
     };
     #[pymodule_export]
     use crate::source::{SourceFunction, SourceTable};

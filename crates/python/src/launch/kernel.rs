@@ -109,9 +109,12 @@ impl World {
             (None, None) => true,
             _ => false,
         };
-        if !same_target {
-            return Ok(false);
-        }
+        if same_target { self.holds(py) } else { Ok(false) }
+    }
+
+    /// Whether everything but the target is what it was.
+    #[inline]
+    fn holds(&self, py: Python<'_>) -> PyResult<bool> {
         for guard in &self.guards {
             if !guard.get().hold(py)? {
                 return Ok(false);
@@ -181,7 +184,15 @@ impl<'py> Kernel<'py> {
                 at += 1;
             }
             self.with(|state| state.hits = 0);
-            self.brain().call_method1(intern!(py, "refresh"), (target,))?;
+            let context = self.brain().call_method1(intern!(py, "refresh"), (target,))?;
+            // The brain has looked at the target, in ways that only Python code can.
+            let world = self
+                .with(|state| state.worlds.iter().find(|world| world.context.is(&context)).map(Rc::clone));
+            if let Some(world) = world
+                && world.holds(py)?
+            {
+                return Ok(world);
+            }
         }
         Err(PyRuntimeError::new_err("what the kernel depends on keeps changing while it is looked at"))
     }
@@ -627,10 +638,14 @@ pub(crate) fn _add_world(
         return Err(PyTypeError::new_err("a world without guards would hold for ever"));
     }
     let defaults = defaults.iter().map(|one| one.get_item(0).ok().map(Bound::unbind)).collect();
-    let world = Rc::new(World { context, guards, target, defaults, entries: RefCell::default() });
     let dropped = kernel.with(|state| {
-        state.worlds.insert(0, world);
-        (state.worlds.len() > MOST_WORLDS).then(|| state.worlds.pop())
+        // The same world, looked at anew: what was loaded for it is good.
+        let at = state.worlds.iter().position(|world| world.context.is(&context));
+        let known = at.map(|at| state.worlds.remove(at));
+        let entries = known.as_ref().map_or_else(Vec::new, |known| known.entries.borrow().clone());
+        let entries = RefCell::new(entries);
+        state.worlds.insert(0, Rc::new(World { context, guards, target, defaults, entries }));
+        (known, (state.worlds.len() > MOST_WORLDS).then(|| state.worlds.pop()))
     });
     drop(dropped);
     Ok(())
@@ -671,6 +686,14 @@ pub(crate) fn _add_entry(
     });
     drop(dropped);
     Ok(())
+}
+
+/// Whether a kernel has a world that still is as it was, its target aside.
+#[pyfunction]
+#[pyo3(signature = (object, context, /))]
+pub(crate) fn _has_world(object: &Bound<'_, PyAny>, context: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let find = |state: &mut State| state.worlds.iter().find(|world| world.context.is(context)).map(Rc::clone);
+    kernel(object)?.with(find).map_or(Ok(false), |world| world.holds(object.py()))
 }
 
 /// Forgets everything that a kernel was told.
