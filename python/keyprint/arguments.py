@@ -11,6 +11,7 @@ call has the same one.
 
 from __future__ import annotations
 
+import sys
 import types
 
 from ._native import Fingerprint, Guards, _array_spec, _dlpack_spec, _short_text, fingerprint
@@ -276,6 +277,8 @@ class _Maker:
         kind = type(value)
         if kind in _SCALARS or kind in _BY_VALUE:
             return self._value(value, source)
+        if _is_number(value):
+            return self._constant(value, source, path)
         if kind is tuple and all(type(one) in _SCALARS or type(one) in _BY_VALUE for one in value):
             step = self._step(source, ("tuple",))
             for at in range(len(value)):
@@ -306,14 +309,17 @@ class _Maker:
         registered = _registration(kind)
         if registered is not None:
             return self._signed(value, source, path, registered)
+        if _is_number(value):
+            if in_object and self._options.members == "value":
+                return self._constant(value, source, path)
+            return self._as(Argument("scalar", type=_type_name(value)), self._step(source, ("exact",)))
         array = self._array(value, source, path)
         if array is not None:
             return array
         if kind is tuple:
             return self._tuple(value, node, source, path, in_object)
-        constant = self._constant(value, source, path)
-        if constant is not None:
-            return constant
+        if _is_constant(value):
+            return self._constant(value, source, path)
         if isinstance(value, type) or (callable(value) and not _is_instance(value)):
             return self._callable(value, source, path)
         return self._object(value, node, source, path)
@@ -358,8 +364,6 @@ class _Maker:
             ) from error
 
     def _array(self, value: Any, source: tuple[Any, ...], path: str) -> Argument | None:
-        import sys
-
         kind = type(value)
         multiple = self._options.align.get(path, 0)
         numpy = sys.modules.get("numpy")
@@ -400,17 +404,8 @@ class _Maker:
                 members[at] = self._any(item, whole, ("item", step, at), place, in_object=in_object)
         return self._as(Argument("tuple", type="tuple", members=members), step)
 
-    def _constant(self, value: Any, source: tuple[Any, ...], path: str) -> Argument | None:
-        """Take something that cannot change, by value: members of enums, data types."""
-        import sys
-
-        enum = sys.modules.get("enum")
-        numpy = sys.modules.get("numpy")
-        is_enum = enum is not None and isinstance(value, enum.Enum)
-        is_dtype = numpy is not None and isinstance(value, getattr(numpy, "dtype", ()))
-        is_number = numpy is not None and isinstance(value, getattr(numpy, "generic", ()))
-        if not (is_enum or is_dtype or is_number or type(value).__module__ == "torch"):
-            return None
+    def _constant(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        """Take something that cannot change, by value."""
         step = self._step(source, ("same",))
         digest = self._fingerprint(value, path)
         return self._as(Argument("value", type=_type_name(value), value=value, signature=digest), step)
@@ -483,7 +478,7 @@ class _Maker:
             found = _stored(value, name)
             if found:
                 members[name] = self._any(found[0], child, ("member", step, name), place, in_object=True)
-            elif attribute:
+            elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
                 # A member of its own would hide what the class has.
                 self._step(("member", step, name), ("absent",))
                 self._class_attribute(value, attribute[0], child, step, place, node, path, members, seen)
@@ -553,7 +548,7 @@ class _Maker:
 
     def _unknown(self, value: Any, path: str) -> SignatureError:
         name = _type_name(value)
-        where = "" if path == self._name else f", at `{path}`"
+        where = "" if path == self._name else f", at `{path}`,"
         hint = f"give `{name}` a `__cache_signature__`, or call `keyprint.register_argument`"
         if isinstance(value, (list, dict, set)):
             hint = "pass a tuple of what is needed, or an object with members"
@@ -694,6 +689,21 @@ def _is_instance(value: Any) -> bool:
         and not _lookup(cls, "__getattr__")
         and not isinstance(value, (type, types.ModuleType, list, dict, set, tuple, str, int, float))
     )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether something is a scalar of NumPy; those of structured types can be written to."""
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, getattr(numpy, "generic", ())) and not isinstance(
+        value, getattr(numpy, "void", ())
+    )
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether something cannot change: members of enums, data types."""
+    enum, numpy, torch = (sys.modules.get(name) for name in ("enum", "numpy", "torch"))
+    kinds = (getattr(enum, "Enum", None), getattr(numpy, "dtype", None), getattr(torch, "dtype", None))
+    return isinstance(value, tuple(kind for kind in kinds if kind is not None))
 
 
 def _is_computed(attribute: Any) -> bool:

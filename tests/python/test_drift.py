@@ -373,7 +373,7 @@ def test_threads_with_different_targets_never_mix(program: Any) -> None:
     local = threading.local()
     p = program("def f(x): return x\n")
     kernel = kp.jit(
-        p.module.f, compile=lambda s: (lambda x, own=s.target: own), target=lambda: f"device {local.at}"
+        p.module.f, compile=lambda s: lambda x, own=s.target: own, target=lambda: f"device {local.at}"
     )
     wrong = []
 
@@ -468,7 +468,7 @@ def test_concurrent_changes_are_not_torn(program: Any) -> None:
         found = {kernel(1) for _ in range(500)}
     except (RuntimeError, kp.FunctionKeyError) as error:
         # It may give up, but never guess.
-        assert "keep" in str(error)  # noqa: PT017
+        assert "keep" in str(error)
         found = set()
     finally:
         stop.set()

@@ -17,7 +17,12 @@ Edit = dict[str, str] | tuple[str, str]
 
 class Case:
     def __init__(
-        self, program: str, *, same: list[Edit] = (), other: list[Edit] = (), modules: dict[str, str] | None = None
+        self,
+        program: str,
+        *,
+        same: list[Edit] = (),
+        other: list[Edit] = (),
+        modules: dict[str, str] | None = None,
     ) -> None:
         self.files = {"program": program, **(modules or {})}
         self.same = list(same)
@@ -261,7 +266,9 @@ CASES: dict[str, Case] = {
         other=[("def f(N)", "def f(M)")],
     ),
     "global statement": Case(
-        "N = 1\ndef f(x):\n    global N\n    return N\n", other=[("N = 1", "N = 2")], same=[("N = 1", "N = 2 - 1")]
+        "N = 1\ndef f(x):\n    global N\n    return N\n",
+        other=[("N = 1", "N = 2")],
+        same=[("N = 1", "N = 2 - 1")],
     ),
     "builtins that are hidden": Case(
         "def f(x):\n    return len(x)\n",
@@ -269,7 +276,9 @@ CASES: dict[str, Case] = {
         same=[("def f", "def max(x):\n    return 1\ndef f")],
     ),
     "a name that is missing": Case(
-        "def f(x):\n    return NOWHERE\n", other=[("def f", "NOWHERE = 1\ndef f")], same=[("def f", "OTHER = 1\ndef f")]
+        "def f(x):\n    return NOWHERE\n",
+        other=[("def f", "NOWHERE = 1\ndef f")],
+        same=[("def f", "OTHER = 1\ndef f")],
     ),
     "module that makes names up": Case(
         "import config\ndef f(x):\n    return config.TILE\n",
@@ -382,7 +391,10 @@ CASES: dict[str, Case] = {
 
 # Programs that have no key, and why.
 REFUSED: dict[str, tuple[str, str]] = {
-    "lock": ("import threading\nLOCK = threading.Lock()\ndef f(x):\n    with LOCK: return x\n", "unidentified"),
+    "lock": (
+        "import threading\nLOCK = threading.Lock()\ndef f(x):\n    with LOCK: return x\n",
+        "unidentified",
+    ),
     "array": ("import numpy as np\nA = np.zeros(3)\ndef f(x):\n    return A\n", "writable-array"),
     "array in a list": ("import numpy as np\nA = [np.zeros(3)]\ndef f(x):\n    return A\n", "writable-array"),
     "view": (

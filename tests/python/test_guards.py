@@ -262,7 +262,8 @@ def test_changes_inside_values_are_seen(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [1, 1.5, "a", b"b", None, (1, (2,)), frozenset({1}), np.dtype("f4"), np.float32(1), Mode.A, len, Plain]
+    "value",
+    [1, 1.5, "a", b"b", None, (1, (2,)), frozenset({1}), np.dtype("f4"), np.float32(1), Mode.A, len, Plain],
 )
 def test_constants_hold(value: Any) -> None:
     guards = Guards()
@@ -271,7 +272,14 @@ def test_constants_hold(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [bytearray(b"a"), types.SimpleNamespace(x=1), np.zeros(2, "i4,f4")[0], iter([1]), types.MappingProxyType({})]
+    "value",
+    [
+        bytearray(b"a"),
+        types.SimpleNamespace(x=1),
+        np.zeros(2, "i4,f4")[0],
+        iter([1]),
+        types.MappingProxyType({}),
+    ],
 )
 def test_what_cannot_be_watched_is_said(value: Any) -> None:
     assert not Guards().value(value)
@@ -387,7 +395,7 @@ def test_guards_can_be_collected() -> None:
     made = Local()
     guards = Guards()
     guards.type(Local)
-    guards.set_recheck(lambda: guards is None)
+    guards.set_recheck(lambda made=made: made is None)
     made.guards = guards  # type: ignore[attr-defined]
     Local.made = made  # type: ignore[attr-defined]
     dead = weakref.ref(Local)
