@@ -43,16 +43,17 @@ from .version import __version__
 # Importing Keyprint must not cost what only some programs need: `typing`, `inspect`, `json`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .arguments import Argument, register_argument
+    from .argument import Argument
     from .cached_step import CachedStep, Chain, cached
     from .dispatch import Kernel, Observations, jit
     from .function_key import FunctionKey
     from .packages import Packages
     from .serializers import Serializer
+    from .signature import register_argument
     from .specialization import Artifact, NativeCode, Specialization, Target
 
 _LATER = {
-    "Argument": "arguments",
+    "Argument": "argument",
     "Artifact": "specialization",
     "CachedStep": "cached_step",
     "Chain": "cached_step",
@@ -66,7 +67,7 @@ _LATER = {
     "Target": "specialization",
     "cached": "cached_step",
     "jit": "dispatch",
-    "register_argument": "arguments",
+    "register_argument": "signature",
 }
 
 __all__ = [

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from . import rule
 from .metadata import has_opted_out
 
-__all__ = ["RULES", "annotations", "attributes", "package_of"]
+__all__ = ["RULES", "annotation_texts", "attributes", "package_of"]
 
 #: What synchronises or remembers, and holds nothing that a result depends on.
 _BY_TYPE: Final = (
@@ -78,7 +78,7 @@ def attributes(cls: type) -> dict[str, Any]:
         if isinstance(cls, enum.EnumMeta) and (name in _ENUM_NOISE or isinstance(value, cls)):
             continue
         found[name] = value
-    found["__annotations__"] = annotations(cls)
+    found["__annotations__"] = annotation_texts(cls)
     if "__orig_bases__" in own:
         found["__orig_bases__"] = [_text(base) for base in own["__orig_bases__"]]
     if isinstance(cls, enum.EnumMeta):
@@ -142,7 +142,7 @@ def _is_generated(cls: type, value: Any) -> bool:
     return is_old and code.co_filename == "<string>" and value.__name__ in _GENERATED
 
 
-def annotations(owner: Any) -> dict[str, str]:
+def annotation_texts(owner: Any) -> dict[str, str]:
     """Return annotations as text: what they name is not followed."""
     try:
         # A class without annotations would answer with those of its base.

@@ -26,12 +26,12 @@ from ._native import (
     _make_kernel,
     fingerprint,
 )
-from .arguments import Memo, Options, Signature, make_signature
 from .errors import DriftError, FingerprintError, FunctionKeyError
 from .function_key import FunctionKey, describe_changes, unwrap
 from .keys import KEYPRINT, Key
 from .packages import Packages
 from .resolution import Resolution, Rules, resolve
+from .signature import Memo, Options, Signature, make_one, make_signature
 from .sources import Sources
 from .specialization import Artifact, NativeCode, Specialization, Target
 
@@ -393,8 +393,6 @@ class _Brain:
         import functools
 
         def digest(name: str, value: Any) -> bytes:
-            from .arguments import make_one
-
             return make_one(name, value, context.resolution, self.rules, self.options, self._memo)
 
         return [

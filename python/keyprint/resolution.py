@@ -16,7 +16,9 @@ import types
 
 from . import rule
 from ._native import Fingerprint, Fingerprinter, Guards, _short_text, fingerprint
+from .chains import HEAP_TYPE, Chains, Reached
 from .errors import FingerprintError, FunctionKeyError
+from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
 from .packages import INTERPRETER
 
 TYPE_CHECKING = False
@@ -24,16 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Final
 
+    from .function_entry import Where
     from .packages import Packages
-    from .sources import Source, Sources
+    from .sources import Sources
 
-__all__ = ["Resolution", "Where", "resolve"]
-
-#: A place in a program: function, file, line.
-Where = tuple[str, str, int]
-
-#: Paths of members that grow longer (a function that calls itself with a member of its argument) end here.
-LONGEST_PATH: Final = 24
+__all__ = ["Resolution", "Rules", "function_of", "resolve"]
 
 #: A value that changes while it is read is read again this often.
 _ATTEMPTS: Final = 4
@@ -42,82 +39,6 @@ _ATTEMPTS: Final = 4
 _DYNAMIC: Final = ("eval", "exec", "globals", "__import__")
 
 _ABSENT: Final = ("absent",)
-
-
-class FunctionEntry:
-    """A function that was reached, and what it reads."""
-
-    __slots__ = ("function", "name", "parameters", "passes", "source", "uses")
-
-    def __init__(self, function: types.FunctionType, name: str, source: Source) -> None:
-        self.function = function
-        self.name = name
-        self.source = source
-        found = source.function
-        if found is not None:
-            self.parameters = found.parameters
-            self.passes = found.passes
-        else:
-            self.parameters = _parameters_of(function.__code__)
-            self.passes = []
-        #: What is read of each parameter: path and how, and where.
-        self.uses: list[dict[tuple[tuple[str, ...], str], Where]] = [{} for _ in self.parameters]
-
-    @property
-    def origin(self) -> str:
-        """What the function counts by: its source or its byte code."""
-        return "source" if self.source.function is not None else "code"
-
-    @property
-    def file(self) -> str:
-        return self.function.__code__.co_filename
-
-    def where(self, line: int) -> Where:
-        return self.name, self.file, line
-
-    def slot(self, slot: int | str, offset: int) -> int | None:
-        """Return the parameter that takes an argument; nothing if that cannot be told."""
-        for at, (name, kind) in enumerate(self.parameters):
-            if slot == name and kind in (1, 3):
-                return at
-        if isinstance(slot, int):
-            ordinary = [at for at, (_, kind) in enumerate(self.parameters) if kind in (0, 1)]
-            if slot + offset < len(ordinary):
-                return ordinary[slot + offset]
-        return None
-
-    def read(self, parameter: int, path: tuple[str, ...], how: str, where: Where) -> bool:
-        """Take note of a use of a parameter; return whether it is new."""
-        if len(path) > LONGEST_PATH:
-            path, how = path[:LONGEST_PATH], "whole"
-        if how == "super" and not path:
-            # `super()` itself: anything may be asked of it.
-            how = "super whole"
-        known = self.uses[parameter]
-        if (path, how) in known:
-            return False
-        known[path, how] = where
-        return True
-
-
-class Reached:
-    """What a chain of names leads to.
-
-    ``state`` is ``value``; ``absent`` if a name is not there; ``whole`` if the last members could not be
-    told without running code, so that all of what is before them counts.
-    """
-
-    __slots__ = ("label", "owner", "owner_label", "state", "value")
-
-    def __init__(
-        self, state: str, label: str, value: Any = None, owner: Any = None, owner_label: str = ""
-    ) -> None:
-        self.state = state
-        self.label = label
-        self.value = value
-        #: What a method was found on: its first argument.
-        self.owner = owner
-        self.owner_label = owner_label
 
 
 class Resolution:
@@ -180,6 +101,7 @@ class _Resolver:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.guards = Guards()
+        self.chains = Chains(self.guards)
         self.components: dict[str, Fingerprint] = {}
         self.texts: dict[str, str] = {}
         self.values: dict[str, Callable[[], Any]] = {}
@@ -187,12 +109,10 @@ class _Resolver:
         self.entries: dict[int, FunctionEntry] = {}
         self._names: dict[str, int] = {}
         self._pending: list[FunctionEntry] = []
-        self._reached: dict[tuple[Any, ...], Reached] = {}
         self._classes: dict[type, str] = {}
         #: Values that are handed to parameters of functions: entry, parameter, label, value.
         self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
         self._followed: set[tuple[Any, ...]] = set()
-        self._rechecks: list[Callable[[], bool]] = []
         self._at: Where = ("", "", 0)
         self._arrays: list[Any] = []
         self._fingerprinter: Fingerprinter | None = None
@@ -211,8 +131,8 @@ class _Resolver:
             while self._pending:
                 self._read(self._pending.pop(0))
             changed = self._pass_on() or bool(self._pending)
-        if self._rechecks:
-            rechecks = tuple(self._rechecks)
+        if self.chains.rechecks:
+            rechecks = tuple(self.chains.rechecks)
             self.guards.set_recheck(lambda: all(recheck() for recheck in rechecks))
         return root
 
@@ -225,7 +145,7 @@ class _Resolver:
             return known
         self.guards.function(function)
         source = self.rules.sources.of(function.__code__, function.__globals__)
-        base = f"{_module_of(function)}.{function.__qualname__}"
+        base = f"{module_of(function)}.{function.__qualname__}"
         # Several functions may go by one name: what a factory makes.
         number = self._names[base] = self._names.get(base, 0) + 1
         entry = FunctionEntry(function, base if number == 1 else f"{base} #{number}", source)
@@ -259,7 +179,7 @@ class _Resolver:
             self._inside(label, "attribute", extras or None),
             self._location(entry) if self.rules.locations else None,
         )
-        self._put(label, fingerprint(parts), _place(entry), self._at)
+        self._put(label, fingerprint(parts), place_of(entry), self._at)
         wrapped = vars(function).get("__wrapped__")
         if wrapped is not None:
             self._add(Reached("value", f"wrapped {entry.name}", wrapped), "called", self._at)
@@ -269,7 +189,7 @@ class _Resolver:
                 if root[1] < len(entry.uses):
                     entry.read(root[1], path, how, where)
             else:
-                self._add(self.reach(entry, root, path, where), how, where)
+                self._add(self.chains.reach(entry, root, path, where), how, where)
 
     def _decorators(self, entry: FunctionEntry) -> list[bytes]:
         """Return what decorates a function, but for the decorators that compile it."""
@@ -278,7 +198,7 @@ class _Resolver:
         counted = []
         for chain, digest, line in found.decorators:
             if chain and self.rules.compiled_by:
-                reached = self.reach(entry, ("global", chain[0]), tuple(chain[1:]), entry.where(line))
+                reached = self.chains.reach(entry, ("global", chain[0]), tuple(chain[1:]), entry.where(line))
                 if reached.state == "value" and any(reached.value is one for one in self.rules.compiled_by):
                     continue
             if ".".join(chain) in self.rules.compiled_by:
@@ -293,147 +213,6 @@ class _Resolver:
     def _inside(self, label: str, what: str, value: Any) -> bytes | None:
         """Return the digest of something that belongs to a function."""
         return None if value is None else bytes(self._value(f"{label}, {what}", value, self._at))
-
-    # -- Names -----------------------------------------------------------------------------------
-
-    def reach(
-        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
-    ) -> Reached:
-        """Return what a chain leads to, reading every part of it through guards."""
-        key = (id(entry), root, path)
-        known = self._reached.get(key)
-        if known is None:
-            known = self._reached[key] = self._walk(self._root(entry, root, where), path, where)
-        return known
-
-    def _root(self, entry: FunctionEntry, root: tuple[str, Any], where: Where) -> Reached:
-        kind, name = root
-        function = entry.function
-        if kind == "global":
-            label = f"global {_module_of(function)}.{name}"
-            found = self.guards.name(function.__globals__, name)
-            if not found:
-                found = self.guards.name(_builtins_of(function), name)
-                label = f"builtin {name}" if found else label
-            return Reached("value", label, found[0]) if found else Reached("absent", label)
-        if kind == "free":
-            label = f"closure {entry.name}:{name}"
-            names = function.__code__.co_freevars
-            if name not in names or function.__closure__ is None:
-                return Reached("absent", label)
-            found = self.guards.cell(function.__closure__[names.index(name)])
-            return Reached("value", label, found[0]) if found else Reached("absent", label)
-        module, level, member = name
-        return self._import(function, module, level, member, where)
-
-    def _import(
-        self, function: types.FunctionType, module: str, level: int, member: str | None, where: Where
-    ) -> Reached:
-        """Return what an import statement inside a function would bind."""
-        from importlib import import_module
-
-        package = function.__globals__.get("__package__") or ""
-        full = module
-        if level:
-            base = package.rsplit(".", level - 1)[0] if level > 1 else package
-            full = f"{base}.{module}" if module else base
-        label = f"global {full}" if member is None else f"global {full}.{member}"
-        try:
-            found = import_module(full)
-        except ImportError:
-            return Reached("absent", label)
-        if member is None:
-            return Reached("value", f"module {full}", found)
-        reached = self._walk(Reached("value", f"module {full}", found), (member,), where)
-        if reached.state == "absent":
-            try:
-                return Reached("value", f"module {full}.{member}", import_module(f"{full}.{member}"))
-            except ImportError:
-                pass
-        return reached
-
-    def _walk(self, reached: Reached, path: tuple[str, ...], where: Where) -> Reached:
-        for name in path:
-            if reached.state != "value":
-                return reached
-            value = reached.value
-            if isinstance(value, types.ModuleType):
-                reached = self._module_member(value, name, reached)
-            elif isinstance(value, type):
-                reached = self._class_member(value, name, reached)
-            else:
-                reached = self._instance_member(value, name, reached)
-        return reached
-
-    def _module_member(self, module: types.ModuleType, name: str, before: Reached) -> Reached:
-        label = f"global {module.__name__}.{name}"
-        names = vars(module)
-        found = self.guards.name(names, name)
-        if found:
-            return Reached("value", label, found[0])
-        if "__getattr__" not in names and type(module) is types.ModuleType:
-            return Reached("absent", label)
-        # What a module makes up when asked has to be asked for again each time.
-        try:
-            value = getattr(module, name)
-        except AttributeError:
-            self._rechecks.append(lambda: not hasattr(module, name))
-            return Reached("absent", label)
-        # Most put it among their names then.
-        found = self.guards.name(names, name)
-        if not found or found[0] is not value:
-            self._rechecks.append(lambda: getattr(module, name, _ABSENT) is value)
-        return Reached("value", label, value)
-
-    def _class_member(self, cls: type, name: str, before: Reached) -> Reached:
-        label = f"{before.label}.{name}"
-        found = self._class_attribute(cls, name)
-        if not found:
-            # A metaclass may have it, or make it up.
-            return Reached("whole", before.label, cls)
-        value = found[0]
-        if isinstance(value, staticmethod):
-            value = value.__func__
-        elif isinstance(value, classmethod):
-            return Reached("value", label, value.__func__, cls, before.label)
-        return Reached("value", label, value)
-
-    def _class_attribute(self, cls: type, name: str) -> tuple[()] | tuple[Any]:
-        """Return what a class or one of its bases defines."""
-        if not self.guards.type(cls):
-            # Without a version the definition has to be looked up each time.
-            self._rechecks.append(_is_still(cls, name, _lookup(cls, name)))
-        return _lookup(cls, name)
-
-    def _instance_member(self, value: Any, name: str, before: Reached) -> Reached:
-        cls = type(value)
-        label = f"{before.label}.{name}"
-        whole = Reached("whole", before.label, value)
-        makes_up = cls.__getattribute__ is not object.__getattribute__ or _lookup(cls, "__getattr__")
-        if makes_up or not cls.__flags__ & _HEAP_TYPE:
-            return whole
-        on_class = self._class_attribute(cls, name)
-        if on_class:
-            kind = type(on_class[0])
-            is_slot = kind is types.MemberDescriptorType
-            if not is_slot and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
-                # A property reads whatever it wants.
-                return whole
-        found = self.guards.member(value, name)
-        if found is None:
-            return whole
-        if found:
-            return Reached("value", label, found[0])
-        if not on_class or type(on_class[0]) is types.MemberDescriptorType:
-            return Reached("absent", label)
-        attribute = on_class[0]
-        if isinstance(attribute, types.FunctionType):
-            return Reached("value", label, attribute, value, before.label)
-        if isinstance(attribute, staticmethod):
-            return Reached("value", label, attribute.__func__)
-        if isinstance(attribute, classmethod):
-            return Reached("value", label, attribute.__func__, cls, before.label)
-        return whole if hasattr(type(attribute), "__get__") else Reached("value", label, attribute)
 
     # -- What is found ---------------------------------------------------------------------------
 
@@ -484,9 +263,9 @@ class _Resolver:
     def _version_of(self, value: Any) -> tuple[str, str] | None:
         """Return the package version that something counts by; nothing if it counts by its source."""
         if isinstance(value, types.FunctionType):
-            module = _module_of(value)
+            module: Any = module_of(value)
         else:
-            module = value.__module__ if isinstance(value, type) else getattr(value, "__module__", None)
+            module = getattr(value, "__module__", None)
         version = self.rules.packages.version_of(module) if isinstance(module, str) else None
         if version is not None:
             kind = "interpreter" if version == INTERPRETER else f"package {version[0]}"
@@ -523,7 +302,7 @@ class _Resolver:
         if function is not None:
             version = self._version_of(function)
             if version is not None and function is value:
-                return "outside", _module_of(function), function.__qualname__
+                return "outside", module_of(function), function.__qualname__
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
             return "function", self.entry(function).name, type(value).__qualname__, extra
@@ -615,7 +394,7 @@ class _Resolver:
             except FingerprintError:
                 return False
 
-        self._rechecks.append(recheck)
+        self.chains.rechecks.append(recheck)
 
     def _class(self, cls: type) -> str:
         """Count what a class defines, if it belongs to the program; return what it is called."""
@@ -634,7 +413,7 @@ class _Resolver:
 
         label = f"class {name}"
         if not self.guards.type(cls):
-            self._rechecks.append(lambda: False)
+            self.chains.rechecks.append(lambda: False)
         if self._class_fingerprinter is None:
             self._class_fingerprinter = Fingerprinter(mode="strict", overrides={**RULES, **self._overrides()})
         self._arrays.clear()
@@ -661,9 +440,9 @@ class _Resolver:
             return bytes(self._value("annotation", value, self._at))
         if self._version_of(value) is not None:
             return "outside", value.__module__, value.__qualname__
-        from .class_parts import annotations
+        from .class_parts import annotation_texts
 
-        fields = annotations(value)
+        fields = annotation_texts(value)
         # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
         for one in vars(value).get("__annotations__", {}).values():
             if isinstance(one, type) and one is not value and "__annotations__" in vars(one):
@@ -694,7 +473,7 @@ class _Resolver:
                     if root[0] != "parameter":
                         changed |= self._whole(entry, root, path, where)
                     continue
-                target = self.target(self.reach(entry, callee, callee_path, where))
+                target = self.target(self.chains.reach(entry, callee, callee_path, where))
                 parameter = None if target is None else target[0].slot(slot, target[1])
                 if target is None or parameter is None:
                     changed |= self._whole(entry, root, path, where)
@@ -715,13 +494,13 @@ class _Resolver:
                     if how in ("super", "super whole"):
                         self._behind(start, path, how, where)
                     else:
-                        self._add(self._walk(start, path, where), how, where)
+                        self._add(self.chains.walk(start, path, where), how, where)
         return changed
 
     def _behind(self, start: Reached, path: tuple[str, ...], how: str, where: Where) -> None:
         """Follow what `super()` may find: every definition of a method in the hierarchy of an object."""
         names = path[-1:] if how == "super" else None
-        owner = self._walk(start, path[:-1] if names else path, where)
+        owner = self.chains.walk(start, path[:-1] if names else path, where)
         if owner.state != "value" or isinstance(owner.value, types.ModuleType):
             self._add(owner, "whole", where)
             return
@@ -757,7 +536,7 @@ class _Resolver:
         if key in self._followed:
             return False
         self._followed.add(key)
-        self._add(self.reach(entry, root, path, where), how, where)
+        self._add(self.chains.reach(entry, root, path, where), how, where)
         return True
 
     # -- Trouble ---------------------------------------------------------------------------------
@@ -794,15 +573,12 @@ class _Resolver:
 #: Members of classes that are followed as functions, and need no watching of their own.
 _BEHAVIOUR: Final = (types.FunctionType, staticmethod, classmethod, property)
 
-#: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
-_HEAP_TYPE: Final = 1 << 9
-
 
 def function_of(value: Any) -> types.FunctionType | None:
     """Return the function that something stands for: a kernel, a cached function, itself."""
     if isinstance(value, types.FunctionType):
         return value
-    if type(value).__flags__ & _HEAP_TYPE and not isinstance(value, type):
+    if type(value).__flags__ & HEAP_TYPE and not isinstance(value, type):
         inner = getattr(type(value), "__keyprint_function__", None)
         if inner is not None:
             found = inner(value)
@@ -810,54 +586,9 @@ def function_of(value: Any) -> types.FunctionType | None:
     return None
 
 
-def _lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:
-    for base in cls.__mro__:
-        if name in vars(base):
-            return (vars(base)[name],)
-    return ()
-
-
-def _is_still(cls: type, name: str, known: tuple[()] | tuple[Any]) -> Callable[[], bool]:
-    def check() -> bool:
-        found = _lookup(cls, name)
-        return len(found) == len(known) and all(one is other for one, other in zip(found, known, strict=True))
-
-    return check
-
-
-def _module_of(function: types.FunctionType) -> str:
-    name = function.__globals__.get("__name__")
-    return name if isinstance(name, str) else "?"
-
-
-def _builtins_of(function: types.FunctionType) -> dict[str, Any]:
-    found = getattr(function, "__builtins__", None)
-    if isinstance(found, dict):
-        return found
-    found = function.__globals__.get("__builtins__", __builtins__)
-    return vars(found) if isinstance(found, types.ModuleType) else found
-
-
-def _parameters_of(code: types.CodeType) -> list[tuple[str, int]]:
-    from .sources import parameters_of
-
-    ordinary, by_position = code.co_argcount, code.co_posonlyargcount
-    kinds = [0] * by_position + [1] * (ordinary - by_position)
-    kinds += [2] * bool(code.co_flags & 4) + [3] * code.co_kwonlyargcount + [4] * bool(code.co_flags & 8)
-    return list(zip(parameters_of(code), kinds, strict=True))
-
-
-def _place(entry: FunctionEntry) -> str:
-    import os
-
-    line = entry.function.__code__.co_firstlineno
-    digest = entry.source.code if entry.source.function is None else entry.source.function.digest
-    return f"{os.path.basename(entry.file)}:{line} ({entry.origin} {digest.short})"
-
-
 def _text(value: Any) -> str:
     if isinstance(value, types.FunctionType):
-        return f"function {_module_of(value)}.{value.__qualname__}"
+        return f"function {module_of(value)}.{value.__qualname__}"
     if isinstance(value, type):
         return f"class {value.__module__}.{value.__qualname__}"
     if isinstance(value, types.ModuleType):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._native import Entry
-    from .arguments import Argument
+    from .argument import Argument
     from .keys import Key
 
 __all__ = ["Artifact", "NativeCode", "Specialization", "Target"]

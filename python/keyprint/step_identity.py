@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from . import rule
 from ._native import Fingerprint, Fingerprinter, fingerprint
-from .class_parts import RULES, annotations, attributes, package_of
+from .class_parts import RULES, annotation_texts, attributes, package_of
 from .errors import FingerprintError
 
 __all__ = ["Mode", "class_fingerprint", "step_fingerprint"]
@@ -124,7 +124,7 @@ def _function(function: types.FunctionType) -> Any:
         function.__code__,
         function.__defaults__,
         function.__kwdefaults__,
-        annotations(function),
+        annotation_texts(function),
         [_cell(cell) for cell in function.__closure__ or ()],
         dict(vars(function)),
         tag="keyprint function",

@@ -391,7 +391,7 @@ def test_threads_with_different_targets_never_mix(program: Any) -> None:
 
 def test_a_target_that_cannot_be_identified(program: Any) -> None:
     p = program("def f(x): return x\n", target=lambda: threading.Lock())
-    with pytest.raises(kp.FunctionKeyError, match="the target of `drifting.f` cannot be identified"):
+    with pytest.raises(kp.FunctionKeyError, match=r"the target of `drifting\.f` cannot be identified"):
         p.kernel(1)
 
 

@@ -14,33 +14,36 @@ from __future__ import annotations
 import sys
 import types
 
-from ._native import Fingerprint, Guards, _array_spec, _dlpack_spec, _short_text, fingerprint
+from ._native import Fingerprint, Guards, _array_spec, _short_text, fingerprint
+from .argument import Argument, foreign_array, numpy_array, type_name
+from .chains import keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
-from .resolution import FunctionEntry, Resolution, resolve
+from .reads import HOW, effective, grow, spoken, tree, where_of
+from .resolution import Resolution, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Final
 
-    from .resolution import Rules, Where
+    from .function_entry import FunctionEntry
+    from .reads import Node
+    from .resolution import Rules
 
     #: A way to read an object, and what it must be.
     Step = tuple[tuple[Any, ...], tuple[Any, ...]]
 
-    #: What is read of an object: members, and how it is used itself.
-    Node = dict[str, Any]
-
-__all__ = ["Argument", "Options", "Signature", "register_argument"]
+__all__ = ["Memo", "Options", "Signature", "make_one", "make_signature", "register_argument"]
 
 #: What counts of the instances of a class, for classes that do not say so themselves.
 _registered: dict[type, Callable[[Any], Any]] = {}
 
+#: What arrays have.
+_ARRAYS: Final = ("__cuda_array_interface__", "__dlpack__", "__array_interface__")
+
 #: Builtin types whose values are plain.
 _SCALARS: Final = (bool, int, float, complex)
 _BY_VALUE: Final = (str, bytes, type(None), type(Ellipsis))
-
-_HEAP_TYPE: Final = 1 << 9
 
 #: Tuples and objects inside each other, deeper than this, are refused.
 _MOST_LEVELS: Final = 64
@@ -82,67 +85,6 @@ class Options:
         self.annotations = annotations
 
 
-class Argument:
-    """What is known of an argument, or of a member of one, when something is compiled for it.
-
-    ``kind`` is ``array``, ``scalar``, ``value`` (a compile-time value, in ``value``), ``object``,
-    ``tuple``, ``callable`` or ``signature``. Arrays have ``dtype``, ``ndim``, ``layout`` (``C``, ``F`` or
-    ``S`` for any strides), ``writable`` and ``aligned``; scalars and objects have ``type``; objects and
-    tuples have ``members``, by name or position.
-    """
-
-    __slots__ = (
-        *("aligned", "device", "divisibility", "dtype", "kind", "layout", "members", "ndim", "needs_grad"),
-        *("signature", "step", "type", "value", "writable"),
-    )
-
-    def __init__(self, kind: str, **known: Any) -> None:
-        for name in self.__slots__:
-            setattr(self, name, known.get(name))
-        self.kind = kind
-
-    def identity(self) -> tuple[object, ...]:
-        """Return what counts, as a plain value."""
-        members = self.members
-        if members is not None:
-            members = [(name, one.identity()) for name, one in members.items()]
-        return (
-            self.kind,
-            self.type,
-            self.dtype,
-            self.ndim,
-            self.layout,
-            (self.writable, self.aligned, self.device, self.needs_grad, self.divisibility),
-            None if self.signature is None else bytes(self.signature),
-            members,
-        )
-
-    def __str__(self) -> str:
-        if self.kind == "array":
-            extras = [] if self.layout == "C" else [str(self.layout)]
-            extras += [] if self.writable is not False else ["read-only"]
-            extras += [] if self.aligned is None else ["aligned" if self.aligned else "unaligned"]
-            extras += [] if not self.device else [f"device {self.device}"]
-            return " ".join([f"{self.dtype}[{', '.join(':' * (self.ndim or 0))}]", *extras])
-        if self.kind == "scalar":
-            return f"{self.type} {self.divisibility}" if self.divisibility else str(self.type)
-        if self.kind == "value":
-            return _short_text(self.value)
-        if self.members is not None and self.kind == "object":
-            inside = ", ".join(f"{name}: {one}" for name, one in self.members.items())
-            return f"{str(self.type).rpartition('.')[2]}({inside})"
-        if self.members is not None:
-            return f"({', '.join(str(one) for one in self.members.values())})"
-        return f"{self.type} {self.signature.short}" if self.signature is not None else str(self.type)
-
-    def __repr__(self) -> str:
-        return f"<Argument {self}>"
-
-
-#: The key of a node under which the uses of the object itself are.
-_HOW: Final = ""
-
-
 class Signature:
     """The signature of one call."""
 
@@ -173,13 +115,13 @@ class _Maker:
 
     def make(self, arguments: Mapping[str, Any]) -> Signature:
         names = [name for name, _ in self._entry.parameters]
-        trees = [_tree(uses) for uses in self._entry.uses]
+        trees = [tree(uses) for uses in self._entry.uses]
         values = [arguments[name] for name in names]
         self._pass_on(trees, values)
         positions = {name: at for at, name in enumerate(arguments)}
-        for name, value, tree in zip(names, values, trees, strict=True):
+        for name, value, node in zip(names, values, trees, strict=True):
             self._name = name
-            argument = self._top(name, value, tree, ("argument", positions[name]))
+            argument = self._top(name, value, node, ("argument", positions[name]))
             self.found.arguments[name] = argument
             self.found.components[f"argument {name}"] = fingerprint(argument.identity())
             self.found.texts[f"argument {name}"] = str(argument)
@@ -195,8 +137,8 @@ class _Maker:
         """Return the digest of one argument."""
         at = [known for known, _ in self._entry.parameters].index(name)
         self._name = name
-        tree = _tree(_effective(self._entry, at))
-        return bytes(fingerprint(self._top(name, value, tree, ("argument", at)).identity()))
+        node = tree(effective(self._entry, at))
+        return bytes(fingerprint(self._top(name, value, node, ("argument", at)).identity()))
 
     # -- What functions that come with arguments read ---------------------------------------------
 
@@ -209,10 +151,10 @@ class _Maker:
             target = self._callee(values[callee[1]], callee_path)
             parameter = None if target is None else target[0].slot(slot, target[1])
             if target is None or parameter is None:
-                _grow(trees[root[1]], path, "whole", where)
+                grow(trees[root[1]], path, "whole", where)
                 continue
-            for (more, how), place in _effective(target[0], parameter).items():
-                _grow(trees[root[1]], path + more, how, place)
+            for (more, how), place in effective(target[0], parameter).items():
+                grow(trees[root[1]], path + more, how, place)
 
     def _callee(self, value: Any, path: tuple[str, ...]) -> tuple[FunctionEntry, int] | None:
         """Return the function that a chain of members of an argument leads to, and the arguments it has."""
@@ -227,7 +169,7 @@ class _Maker:
                 value = found[0]
             if _stored(value, path[-1]):
                 return None
-            attribute = _lookup(type(value), path[-1])
+            attribute = lookup(type(value), path[-1])
             function, given = (attribute[0], 1) if attribute else (None, 0)
             if isinstance(function, staticmethod):
                 function, given = function.__func__, 0
@@ -287,7 +229,7 @@ class _Maker:
             return self._as(Argument("value", type="tuple", value=value, signature=digest), step)
         if callable(value) and not hasattr(kind, "__cache_signature__") and _registration(kind) is None:
             return self._callable(value, source, path)
-        return self._any(value, {_HOW: {"whole": ("", "", 0)}}, source, path, in_object=True)
+        return self._any(value, {HOW: {"whole": ("", "", 0)}}, source, path, in_object=True)
 
     def _value(self, value: Any, source: tuple[Any, ...]) -> Argument:
         step = self._step(source, ("equal",))
@@ -312,7 +254,7 @@ class _Maker:
         if _is_number(value):
             if in_object and self._options.members == "value":
                 return self._constant(value, source, path)
-            return self._as(Argument("scalar", type=_type_name(value)), self._step(source, ("exact",)))
+            return self._as(Argument("scalar", type=type_name(value)), self._step(source, ("exact",)))
         array = self._array(value, source, path)
         if array is not None:
             return array
@@ -351,7 +293,7 @@ class _Maker:
 
         known = signature(value)
         step = self._step(source, ("signature", signature, known))
-        return self._as(Argument("signature", type=_type_name(value), signature=Fingerprint(known)), step)
+        return self._as(Argument("signature", type=type_name(value), signature=Fingerprint(known)), step)
 
     def _fingerprint(self, value: Any, path: str) -> Fingerprint:
         try:
@@ -369,7 +311,7 @@ class _Maker:
         numpy = sys.modules.get("numpy")
         if numpy is not None and kind is getattr(numpy, "ndarray", None):
             step = self._step(source, ("numpy", multiple))
-            return self._as(_numpy_argument(value, multiple), step)
+            return self._as(numpy_array(value, multiple), step)
         if hasattr(kind, "__dlpack_c_exchange_api__"):
             found = _array_spec(value)
             if found is not None:
@@ -377,7 +319,7 @@ class _Maker:
                 dtype, ndim, layout, device, needs_grad = found
                 argument = Argument("array", dtype=dtype, ndim=ndim, layout=layout, needs_grad=needs_grad)
                 argument.device = device
-                argument.type = _type_name(value)
+                argument.type = type_name(value)
                 if multiple:
                     # The dispatcher knows the address; here only whether it has to be asked.
                     argument.aligned = bool(value.data_ptr() % multiple == 0)
@@ -387,9 +329,9 @@ class _Maker:
         self._step(source, ("exact",))
 
         def signature(value: Any) -> bytes:
-            return bytes(fingerprint(_foreign_array(value).identity()))
+            return bytes(fingerprint(foreign_array(value).identity()))
 
-        argument = _foreign_array(value)
+        argument = foreign_array(value)
         return self._as(argument, self._step(source, ("signature", signature, signature(value))))
 
     def _tuple(
@@ -399,7 +341,7 @@ class _Maker:
         members = {}
         with self._deeper(path):
             for at, item in enumerate(value):
-                whole: Node = {_HOW: {"whole": _where_of(node)}}
+                whole: Node = {HOW: {"whole": where_of(node)}}
                 place = f"{path}[{at}]"
                 members[at] = self._any(item, whole, ("item", step, at), place, in_object=in_object)
         return self._as(Argument("tuple", type="tuple", members=members), step)
@@ -408,7 +350,7 @@ class _Maker:
         """Take something that cannot change, by value."""
         step = self._step(source, ("same",))
         digest = self._fingerprint(value, path)
-        return self._as(Argument("value", type=_type_name(value), value=value, signature=digest), step)
+        return self._as(Argument("value", type=type_name(value), value=value, signature=digest), step)
 
     def _callable(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
         try:
@@ -421,7 +363,7 @@ class _Maker:
             ) from error
         step = self._step(source, ("same",))
         self.found.guards.append(resolution.guards)
-        name = getattr(value, "__qualname__", None) or _type_name(value)
+        name = getattr(value, "__qualname__", None) or type_name(value)
         return self._as(Argument("callable", type=name, signature=resolution.fingerprint), step)
 
     # -- Objects ---------------------------------------------------------------------------------
@@ -430,18 +372,18 @@ class _Maker:
         cls = type(value)
         if not _is_instance(value):
             raise self._unknown(value, path)
-        is_whole = "whole" in node.get(_HOW, ())
+        is_whole = "whole" in node.get(HOW, ())
         fields = _fields(cls)
         if is_whole:
             if fields is None:
                 raise self._unknown(value, path)
             for name in fields:
-                _grow(node, (name,), "whole", _where_of(node))
+                grow(node, (name,), "whole", where_of(node))
         step = self._step(source, ("object",))
         members: dict[Any, Argument] = {}
         with self._deeper(path):
             self._members(value, node, step, path, members, set())
-        return self._as(Argument("object", type=_type_name(value), members=members), step)
+        return self._as(Argument("object", type=type_name(value), members=members), step)
 
     def _members(
         self,
@@ -453,25 +395,25 @@ class _Maker:
         seen: set[types.FunctionType],
     ) -> None:
         """Take the members of an object that are read, by the function or by methods of the object."""
-        if "super whole" in node.get(_HOW, ()):
+        if "super whole" in node.get(HOW, ()):
             for name in {name for base in type(value).__mro__ for name in vars(base)}:
-                if isinstance(_lookup(type(value), name)[0], types.FunctionType):
-                    _grow(node, (name,), "super", _where_of(node))
+                if any(isinstance(one, types.FunctionType) for one in lookup(type(value), name)):
+                    grow(node, (name,), "super", where_of(node))
         for name in list(node):
-            if name == _HOW or name in members:
+            if name == HOW or name in members:
                 continue
             child: Any = node[name]
             place = f"{path}.{name}"
-            attribute = _lookup(type(value), name)
-            if "super" in child.get(_HOW, ()):
+            attribute = lookup(type(value), name)
+            if "super" in child.get(HOW, ()):
                 for base in type(value).__mro__:
                     if isinstance(vars(base).get(name), types.FunctionType):
                         self._method(value, vars(base)[name], step, place, node, path, members, seen)
-                if len(child) == 1 and len(child[_HOW]) == 1:
+                if len(child) == 1 and len(child[HOW]) == 1:
                     continue
             if attribute and _is_computed(attribute[0]):
                 raise SignatureError(
-                    f"the argument `{self._name}` computes `{place}` in a property ({_spoken(child)})",
+                    f"the argument `{self._name}` computes `{place}` in a property ({spoken(child)})",
                     code="argument-type",
                     hint="store the value in a plain attribute, or read what the property reads",
                 )
@@ -484,9 +426,9 @@ class _Maker:
                 self._class_attribute(value, attribute[0], child, step, place, node, path, members, seen)
             else:
                 raise SignatureError(
-                    f"the argument `{self._name}` has no member `{place}` ({_spoken(child)})",
+                    f"the argument `{self._name}` has no member `{place}` ({spoken(child)})",
                     code="missing-member",
-                    hint=f"`{path}` is {_a(_type_name(value))}; set the member before the call",
+                    hint=f"`{path}` is {_a(type_name(value))}; set the member before the call",
                 )
 
     def _class_attribute(
@@ -504,7 +446,9 @@ class _Maker:
         if isinstance(attribute, types.FunctionType):
             self._method(value, attribute, step, place, node, path, members, seen)
             return
-        inner = attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
+        inner: Any = attribute
+        if isinstance(attribute, (staticmethod, classmethod)):
+            inner = attribute.__func__
         if hasattr(type(inner), "__keyprint_function__"):
             function = inner.__keyprint_function__()
             self._method(value, function, step, place, node, path, members, seen)
@@ -532,22 +476,22 @@ class _Maker:
             return
         seen.add(function)
         if resolution.root.uses:
-            for (more, how), where in _effective(resolution.root, 0).items():
+            for (more, how), where in effective(resolution.root, 0).items():
                 if more:
-                    _grow(node, more, how, where)
+                    grow(node, more, how, where)
                 elif how in ("whole", "super whole"):
-                    _grow(node, (), how, where)
-            if "whole" in node.get(_HOW, ()) and _fields(type(value)) is not None:
+                    grow(node, (), how, where)
+            if "whole" in node.get(HOW, ()) and _fields(type(value)) is not None:
                 for name in _fields(type(value)) or ():
-                    _grow(node, (name,), "whole", _where_of(node))
-            elif "whole" in node.get(_HOW, ()):
+                    grow(node, (name,), "whole", where_of(node))
+            elif "whole" in node.get(HOW, ()):
                 raise self._unknown(value, path)
         self._members(value, node, step, path, members, seen)
 
     # -- Trouble ---------------------------------------------------------------------------------
 
     def _unknown(self, value: Any, path: str) -> SignatureError:
-        name = _type_name(value)
+        name = type_name(value)
         where = "" if path == self._name else f", at `{path}`,"
         hint = f"give `{name}` a `__cache_signature__`, or call `keyprint.register_argument`"
         if isinstance(value, (list, dict, set)):
@@ -621,59 +565,6 @@ def make_one(name: str, value: Any, root: Resolution, rules: Rules, options: Opt
     return maker.one(name, value)
 
 
-# -- Trees of what is read -----------------------------------------------------------------------
-
-
-def _tree(uses: Mapping[tuple[tuple[str, ...], str], Where]) -> Node:
-    root: Node = {}
-    for (path, how), where in uses.items():
-        _grow(root, path, how, where)
-    return root
-
-
-def _grow(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
-    for name in path:
-        node = node.setdefault(name, {})  # type: ignore[assignment]
-    # Being called, or asked for its type, reads nothing of an object itself.
-    node.setdefault(_HOW, {}).setdefault(how, where)  # type: ignore[arg-type]
-
-
-def _effective(entry: FunctionEntry, parameter: int) -> dict[tuple[tuple[str, ...], str], Where]:
-    """Return what a function reads of a parameter, itself or through functions that only a call tells."""
-    found = dict(entry.uses[parameter])
-    for root, path, callee, _, _, line in entry.passes:
-        if root == ("parameter", parameter) and callee[0] == "parameter":
-            found.setdefault((path, "whole"), entry.where(line))
-    return found
-
-
-def _where_of(node: Node) -> Where:
-    uses: Any = node.get(_HOW, {})
-    return next(iter(uses.values()), ("", "", 0))
-
-
-def _spoken(node: Node) -> str:
-    """Return where something is read, as part of a sentence."""
-    pending: list[Any] = [node]
-    while pending:
-        current = pending.pop()
-        for function, file, line in current.get(_HOW, {}).values():
-            if function:
-                return f"read in `{function}`, `{file}`, line {line}"
-        pending += [child for name, child in current.items() if name != _HOW]
-    return "read by the function"
-
-
-# -- Objects -------------------------------------------------------------------------------------
-
-
-def _lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:
-    for base in cls.__mro__:
-        if name in vars(base):
-            return (vars(base)[name],)
-    return ()
-
-
 def _stored(value: Any, name: str) -> tuple[()] | tuple[Any]:
     """Return a member that is stored in an instance."""
     found = Guards().member(value, name)
@@ -682,13 +573,8 @@ def _stored(value: Any, name: str) -> tuple[()] | tuple[Any]:
 
 def _is_instance(value: Any) -> bool:
     """Whether something is an instance of a class written in Python, whose members are just stored."""
-    cls = type(value)
-    return (
-        bool(cls.__flags__ & _HEAP_TYPE)
-        and cls.__getattribute__ is object.__getattribute__
-        and not _lookup(cls, "__getattr__")
-        and not isinstance(value, (type, types.ModuleType, list, dict, set, tuple, str, int, float))
-    )
+    kinds = (type, types.ModuleType, list, dict, set, tuple, str, int, float)
+    return keeps_members(type(value)) and not isinstance(value, kinds)
 
 
 def _is_number(value: Any) -> bool:
@@ -720,11 +606,6 @@ def _fields(cls: type) -> list[str] | None:
     return [name for name, field in fields.items() if field._field_type.name == "_FIELD"]
 
 
-def _type_name(value: Any) -> str:
-    cls = type(value)
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 def _a(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"
 
@@ -734,70 +615,3 @@ def _registration(cls: type) -> Callable[[Any], Any] | None:
         if base in _registered:
             return _registered[base]
     return None
-
-
-# -- Arrays --------------------------------------------------------------------------------------
-
-#: What arrays have.
-_ARRAYS: Final = ("__cuda_array_interface__", "__dlpack__", "__array_interface__")
-
-
-def _numpy_argument(array: Any, multiple: int) -> Argument:
-    flags = array.flags
-    layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "S"
-    dtype = array.dtype
-    plain = dtype.kind in "biufc" and dtype.metadata is None
-    argument = Argument("array", ndim=array.ndim, layout=layout, writable=bool(flags.writeable))
-    argument.type = "numpy.ndarray"
-    argument.dtype = dtype.name if dtype.isnative and plain else dtype.str
-    argument.needs_grad = None
-    # Misaligned elements are rare, and compilers assume that there are none.
-    argument.device = None if flags.aligned else "misaligned"
-    if not plain:
-        argument.signature = fingerprint(dtype)
-    if multiple:
-        argument.aligned = array.ctypes.data % multiple == 0
-    return argument
-
-
-def _foreign_array(array: Any) -> Argument:
-    """Return what counts of an array of another library, from what it says about itself. Nothing is copied."""
-    argument = Argument("array")
-    argument.type = _type_name(array)
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if isinstance(interface, dict):
-        shape, strides = interface["shape"], interface.get("strides")
-        argument.dtype, argument.ndim = str(interface["typestr"]), len(shape)
-        size = int(str(interface["typestr"])[2:])
-        argument.layout = _layout(shape, strides, size)
-        argument.writable = not interface["data"][1]
-        argument.device = "cuda"
-        return argument
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
-        argument.dtype, argument.ndim = str(dtype), len(shape)
-        strides = getattr(array, "strides", None)
-        size = getattr(array, "itemsize", None) or getattr(dtype, "itemsize", None) or 1
-        argument.layout = _layout(shape, strides if isinstance(strides, tuple) else None, size)
-        if hasattr(array, "__dlpack_device__"):
-            argument.device = int(array.__dlpack_device__()[0])
-        grad = getattr(array, "requires_grad", None)
-        argument.needs_grad = None if grad is None else bool(grad)
-        return argument
-    argument.dtype, argument.ndim, argument.layout, argument.device = _dlpack_spec(array)
-    return argument
-
-
-def _layout(shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int) -> str:
-    """Return `C`, `F`, or `S` for any other strides, which are in bytes."""
-    if strides is None or 0 in shape:
-        return "C"
-    for name, order in (("C", range(len(shape) - 1, -1, -1)), ("F", range(len(shape)))):
-        expected = size
-        for at in order:
-            if shape[at] != 1 and strides[at] != expected:
-                break
-            expected *= shape[at]
-        else:
-            return name
-    return "S"

@@ -1,0 +1,154 @@
+"""What is known of an argument when something is compiled for it."""
+
+from __future__ import annotations
+
+from ._native import _dlpack_spec, _short_text, fingerprint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._native import Fingerprint
+
+__all__ = ["Argument", "foreign_array", "numpy_array", "type_name"]
+
+
+class Argument:
+    """What is known of an argument, or of a member of one, when something is compiled for it.
+
+    ``kind`` is ``array``, ``scalar``, ``value`` (a compile-time value, in ``value``), ``object``,
+    ``tuple``, ``callable`` or ``signature``. Arrays have ``dtype``, ``ndim``, ``layout`` (``C``, ``F`` or
+    ``S`` for any strides), ``writable`` and ``aligned``; scalars and objects have ``type``; objects and
+    tuples have ``members``, by name or position.
+    """
+
+    __slots__ = (
+        *("aligned", "device", "divisibility", "dtype", "kind", "layout", "members", "ndim", "needs_grad"),
+        *("signature", "step", "type", "value", "writable"),
+    )
+
+    kind: str
+    #: The name of the type.
+    type: str | None
+    dtype: str | None
+    ndim: int | None
+    layout: str | None
+    writable: bool | None
+    aligned: bool | None
+    device: object
+    needs_grad: bool | None
+    divisibility: str | None
+    value: Any
+    members: dict[Any, Argument] | None
+    #: The digest of what counts, where nothing else says it.
+    signature: Fingerprint | None
+    #: The step by which the dispatcher reads it.
+    step: int
+
+    def __init__(self, kind: str, **known: Any) -> None:
+        for name in self.__slots__:
+            setattr(self, name, known.get(name))
+        self.kind = kind
+
+    def identity(self) -> tuple[object, ...]:
+        """Return what counts, as a plain value."""
+        members = None
+        if self.members is not None:
+            members = [(name, one.identity()) for name, one in self.members.items()]
+        return (
+            self.kind,
+            self.type,
+            self.dtype,
+            self.ndim,
+            self.layout,
+            (self.writable, self.aligned, self.device, self.needs_grad, self.divisibility),
+            None if self.signature is None else bytes(self.signature),
+            members,
+        )
+
+    def __str__(self) -> str:
+        if self.kind == "array":
+            extras = [] if self.layout == "C" else [str(self.layout)]
+            extras += [] if self.writable is not False else ["read-only"]
+            extras += [] if self.aligned is None else ["aligned" if self.aligned else "unaligned"]
+            extras += [] if not self.device else [f"device {self.device}"]
+            return " ".join([f"{self.dtype}[{', '.join(':' * (self.ndim or 0))}]", *extras])
+        if self.kind == "scalar":
+            return f"{self.type} {self.divisibility}" if self.divisibility else str(self.type)
+        if self.kind == "value":
+            return _short_text(self.value)
+        if self.members is not None and self.kind == "object":
+            inside = ", ".join(f"{name}: {one}" for name, one in self.members.items())
+            return f"{str(self.type).rpartition('.')[2]}({inside})"
+        if self.members is not None:
+            return f"({', '.join(str(one) for one in self.members.values())})"
+        return f"{self.type} {self.signature.short}" if self.signature is not None else str(self.type)
+
+    def __repr__(self) -> str:
+        return f"<Argument {self}>"
+
+
+def type_name(value: Any) -> str:
+    cls = type(value)
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def numpy_array(array: Any, multiple: int) -> Argument:
+    flags = array.flags
+    layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "S"
+    dtype = array.dtype
+    plain = dtype.kind in "biufc" and dtype.metadata is None
+    argument = Argument("array", ndim=array.ndim, layout=layout, writable=bool(flags.writeable))
+    argument.type = "numpy.ndarray"
+    argument.dtype = dtype.name if dtype.isnative and plain else dtype.str
+    argument.needs_grad = None
+    # Misaligned elements are rare, and compilers assume that there are none.
+    argument.device = None if flags.aligned else "misaligned"
+    if not plain:
+        argument.signature = fingerprint(dtype)
+    if multiple:
+        argument.aligned = array.ctypes.data % multiple == 0
+    return argument
+
+
+def foreign_array(array: Any) -> Argument:
+    """Return what counts of an array of another library, from what it says about itself. Nothing is copied."""
+    argument = Argument("array")
+    argument.type = type_name(array)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if isinstance(interface, dict):
+        shape, strides = interface["shape"], interface.get("strides")
+        argument.dtype, argument.ndim = str(interface["typestr"]), len(shape)
+        size = int(str(interface["typestr"])[2:])
+        argument.layout = _layout(shape, strides, size)
+        argument.writable = not interface["data"][1]
+        argument.device = "cuda"
+        return argument
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        argument.dtype, argument.ndim = str(dtype), len(shape)
+        strides = getattr(array, "strides", None)
+        size = getattr(array, "itemsize", None) or getattr(dtype, "itemsize", None) or 1
+        argument.layout = _layout(shape, strides if isinstance(strides, tuple) else None, size)
+        if hasattr(array, "__dlpack_device__"):
+            argument.device = int(array.__dlpack_device__()[0])
+        grad = getattr(array, "requires_grad", None)
+        argument.needs_grad = None if grad is None else bool(grad)
+        return argument
+    argument.dtype, argument.ndim, argument.layout, argument.device = _dlpack_spec(array)
+    return argument
+
+
+def _layout(shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int) -> str:
+    """Return `C`, `F`, or `S` for any other strides, which are in bytes."""
+    if strides is None or 0 in shape:
+        return "C"
+    for name, order in (("C", range(len(shape) - 1, -1, -1)), ("F", range(len(shape)))):
+        expected = size
+        for at in order:
+            if shape[at] != 1 and strides[at] != expected:
+                break
+            expected *= shape[at]
+        else:
+            return name
+    return "S"

@@ -1,0 +1,224 @@
+"""What chains of names lead to, read through guards.
+
+`config.sizes.TILE` is looked up as Python would, without running any code: in the globals of a function, in
+modules, classes and instances. Where only code could tell, the chain ends early, and all of what it has
+reached counts.
+"""
+
+from __future__ import annotations
+
+import types
+
+from .function_entry import module_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final
+
+    from ._native import Guards
+    from .function_entry import FunctionEntry, Where
+
+__all__ = ["HEAP_TYPE", "Chains", "Reached", "keeps_members", "lookup"]
+
+#: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
+HEAP_TYPE: Final = 1 << 9
+
+_ABSENT: Final = ("absent",)
+
+
+class Reached:
+    """What a chain of names leads to.
+
+    ``state`` is ``value``; ``absent`` if a name is not there; ``whole`` if the last members could not be
+    told without running code, so that all of what is before them counts.
+    """
+
+    __slots__ = ("label", "owner", "owner_label", "state", "value")
+
+    def __init__(
+        self, state: str, label: str, value: Any = None, owner: Any = None, owner_label: str = ""
+    ) -> None:
+        self.state = state
+        self.label = label
+        self.value = value
+        #: What a method was found on: its first argument.
+        self.owner = owner
+        self.owner_label = owner_label
+
+
+class Chains:
+    """Follows chains, and sees to it that every change of what they lead to is noticed."""
+
+    def __init__(self, guards: Guards) -> None:
+        self.guards = guards
+        #: What only Python code can tell, asked at each call.
+        self.rechecks: list[Callable[[], bool]] = []
+        self._reached: dict[tuple[Any, ...], Reached] = {}
+
+    def reach(
+        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
+    ) -> Reached:
+        """Return what a chain leads to, reading every part of it through guards."""
+        key = (id(entry), root, path)
+        known = self._reached.get(key)
+        if known is None:
+            known = self._reached[key] = self.walk(self._root(entry, root, where), path, where)
+        return known
+
+    def _root(self, entry: FunctionEntry, root: tuple[str, Any], where: Where) -> Reached:
+        kind, name = root
+        function = entry.function
+        if kind == "global":
+            label = f"global {module_of(function)}.{name}"
+            found = self.guards.name(function.__globals__, name)
+            if not found:
+                found = self.guards.name(_builtins_of(function), name)
+                label = f"builtin {name}" if found else label
+            return Reached("value", label, found[0]) if found else Reached("absent", label)
+        if kind == "free":
+            label = f"closure {entry.name}:{name}"
+            names = function.__code__.co_freevars
+            if name not in names or function.__closure__ is None:
+                return Reached("absent", label)
+            found = self.guards.cell(function.__closure__[names.index(name)])
+            return Reached("value", label, found[0]) if found else Reached("absent", label)
+        module, level, member = name
+        return self._import(function, module, level, member, where)
+
+    def _import(
+        self, function: types.FunctionType, module: str, level: int, member: str | None, where: Where
+    ) -> Reached:
+        """Return what an import statement inside a function would bind."""
+        from importlib import import_module
+
+        package = function.__globals__.get("__package__") or ""
+        full = module
+        if level:
+            base = package.rsplit(".", level - 1)[0] if level > 1 else package
+            full = f"{base}.{module}" if module else base
+        label = f"global {full}" if member is None else f"global {full}.{member}"
+        try:
+            found = import_module(full)
+        except ImportError:
+            return Reached("absent", label)
+        if member is None:
+            return Reached("value", f"module {full}", found)
+        reached = self.walk(Reached("value", f"module {full}", found), (member,), where)
+        if reached.state == "absent":
+            try:
+                return Reached("value", f"module {full}.{member}", import_module(f"{full}.{member}"))
+            except ImportError:
+                pass
+        return reached
+
+    def walk(self, reached: Reached, path: tuple[str, ...], where: Where) -> Reached:
+        for name in path:
+            if reached.state != "value":
+                return reached
+            value = reached.value
+            if isinstance(value, types.ModuleType):
+                reached = self._module_member(value, name, reached)
+            elif isinstance(value, type):
+                reached = self._class_member(value, name, reached)
+            else:
+                reached = self._instance_member(value, name, reached)
+        return reached
+
+    def _module_member(self, module: types.ModuleType, name: str, before: Reached) -> Reached:
+        label = f"global {module.__name__}.{name}"
+        names = vars(module)
+        found = self.guards.name(names, name)
+        if found:
+            return Reached("value", label, found[0])
+        if "__getattr__" not in names and type(module) is types.ModuleType:
+            return Reached("absent", label)
+        # What a module makes up when asked has to be asked for again each time.
+        try:
+            value = getattr(module, name)
+        except AttributeError:
+            self.rechecks.append(lambda: not hasattr(module, name))
+            return Reached("absent", label)
+        # Most put it among their names then.
+        found = self.guards.name(names, name)
+        if not found or found[0] is not value:
+            self.rechecks.append(lambda: getattr(module, name, _ABSENT) is value)
+        return Reached("value", label, value)
+
+    def _class_member(self, cls: type, name: str, before: Reached) -> Reached:
+        label = f"{before.label}.{name}"
+        found = self._class_attribute(cls, name)
+        if not found:
+            # A metaclass may have it, or make it up.
+            return Reached("whole", before.label, cls)
+        value = found[0]
+        if isinstance(value, staticmethod):
+            value = value.__func__
+        elif isinstance(value, classmethod):
+            return Reached("value", label, value.__func__, cls, before.label)
+        return Reached("value", label, value)
+
+    def _class_attribute(self, cls: type, name: str) -> tuple[()] | tuple[Any]:
+        """Return what a class or one of its bases defines."""
+        if not self.guards.type(cls):
+            # Without a version the definition has to be looked up each time.
+            self.rechecks.append(_is_still(cls, name, lookup(cls, name)))
+        return lookup(cls, name)
+
+    def _instance_member(self, value: Any, name: str, before: Reached) -> Reached:
+        cls = type(value)
+        label = f"{before.label}.{name}"
+        whole = Reached("whole", before.label, value)
+        if not keeps_members(cls):
+            return whole
+        on_class = self._class_attribute(cls, name)
+        if on_class:
+            kind = type(on_class[0])
+            is_slot = kind is types.MemberDescriptorType
+            if not is_slot and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+                # A property reads whatever it wants.
+                return whole
+        found = self.guards.member(value, name)
+        if found is None:
+            return whole
+        if found:
+            return Reached("value", label, found[0])
+        if not on_class or type(on_class[0]) is types.MemberDescriptorType:
+            return Reached("absent", label)
+        attribute = on_class[0]
+        if isinstance(attribute, types.FunctionType):
+            return Reached("value", label, attribute, value, before.label)
+        if isinstance(attribute, staticmethod):
+            return Reached("value", label, attribute.__func__)
+        if isinstance(attribute, classmethod):
+            return Reached("value", label, attribute.__func__, cls, before.label)
+        return whole if hasattr(type(attribute), "__get__") else Reached("value", label, attribute)
+
+
+def keeps_members(cls: type) -> bool:
+    """Whether instances of a class just keep their members: no code decides what a name means."""
+    is_usual = lookup(cls, "__getattribute__") == (object.__getattribute__,)
+    return is_usual and not lookup(cls, "__getattr__") and bool(cls.__flags__ & HEAP_TYPE)
+
+
+def lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:
+    for base in cls.__mro__:
+        if name in vars(base):
+            return (vars(base)[name],)
+    return ()
+
+
+def _is_still(cls: type, name: str, known: tuple[()] | tuple[Any]) -> Callable[[], bool]:
+    def check() -> bool:
+        found = lookup(cls, name)
+        return len(found) == len(known) and all(one is other for one, other in zip(found, known, strict=True))
+
+    return check
+
+
+def _builtins_of(function: types.FunctionType) -> dict[str, Any]:
+    found = getattr(function, "__builtins__", None)
+    if isinstance(found, dict):
+        return found
+    found = function.__globals__.get("__builtins__", __builtins__)
+    return vars(found) if isinstance(found, types.ModuleType) else found
