@@ -54,7 +54,8 @@ class Argument:
         """Return what counts, as a plain value."""
         members = None
         if self.members is not None:
-            members = [(name, one.identity()) for name, one in self.members.items()]
+            # In which order they are read does not count.
+            members = sorted(((name, one.identity()) for name, one in self.members.items()), key=_name_of)
         return (
             self.kind,
             self.type,
@@ -86,6 +87,10 @@ class Argument:
 
     def __repr__(self) -> str:
         return f"<Argument {self}>"
+
+
+def _name_of(member: tuple[Any, object]) -> tuple[bool, Any]:
+    return isinstance(member[0], str), member[0]
 
 
 def type_name(value: Any) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import types
 
-from .function_entry import module_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +53,8 @@ class Chains:
         #: What only Python code can tell, asked at each call.
         self.rechecks: list[Callable[[], bool]] = []
         self._reached: dict[tuple[Any, ...], Reached] = {}
+        #: What modules are called here, by their names: several may go by one.
+        self._modules: dict[int, tuple[dict[str, Any], str]] = {}
 
     def reach(
         self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
@@ -70,7 +70,7 @@ class Chains:
         kind, name = root
         function = entry.function
         if kind == "global":
-            label = f"global {module_of(function)}.{name}"
+            label = f"global {self.module_label(function.__globals__)}.{name}"
             found = self.guards.name(function.__globals__, name)
             if not found:
                 found = self.guards.name(_builtins_of(function), name)
@@ -112,6 +112,16 @@ class Chains:
                 pass
         return reached
 
+    def module_label(self, names: dict[str, Any]) -> str:
+        """Return what a module is called: its name, with a number if there are others of that name."""
+        known = self._modules.get(id(names))
+        if known is None:
+            name = names.get("__name__")
+            name = name if isinstance(name, str) else "?"
+            number = 1 + sum(label.partition(" #")[0] == name for _, label in self._modules.values())
+            known = self._modules[id(names)] = names, name if number == 1 else f"{name} #{number}"
+        return known[1]
+
     def walk(self, reached: Reached, path: tuple[str, ...], where: Where) -> Reached:
         for name in path:
             if reached.state != "value":
@@ -126,8 +136,8 @@ class Chains:
         return reached
 
     def _module_member(self, module: types.ModuleType, name: str, before: Reached) -> Reached:
-        label = f"global {module.__name__}.{name}"
         names = vars(module)
+        label = f"global {self.module_label(names)}.{name}"
         found = self.guards.name(names, name)
         if found:
             return Reached("value", label, found[0])

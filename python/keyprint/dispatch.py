@@ -28,7 +28,7 @@ from ._native import (
 )
 from .errors import DriftError, FingerprintError, FunctionKeyError
 from .function_key import FunctionKey, describe_changes, unwrap
-from .keys import KEYPRINT, Key
+from .keys import KEYPRINT, Key, Shown
 from .packages import Packages
 from .resolution import Resolution, Rules, resolve
 from .signature import Memo, Options, Signature, make_one, make_signature
@@ -401,8 +401,6 @@ class _Brain:
         ]
 
     def _key(self, context: _Context, signature: Signature) -> Key:
-        from .summary import Shown
-
         self.counts["key_made"] += 1
         components = {**context.components, **signature.components}
         components["options"] = fingerprint(self.identity())

@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Final
 
-__all__ = ["KEYPRINT", "Key", "Tool"]
+__all__ = ["KEYPRINT", "Key", "Shown", "Tool"]
 
 #: Who asks for an artifact: name and version.
 Tool = tuple[str, str]
 
 #: Keyprint itself.
 KEYPRINT: Final[Tool] = ("keyprint", __version__)
+
+
+class Shown(str):
+    """A text that stands for a value in a manifest, and is shown as it is."""
+
+    __slots__ = ()
 
 
 class Key(_native.Key):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .keys import KEYPRINT
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,6 +56,8 @@ class Packages:
         """Return the name and version that a module counts by; nothing if it counts by its source."""
         if module in self._known:
             return self._known[module]
+        if module.partition(".")[0] == __package__:
+            return KEYPRINT
         prefix = module
         while prefix:
             if prefix in self._given:

@@ -82,11 +82,14 @@ class Rules:
         self.locations = locations
 
 
-def resolve(value: Any, rules: Rules, where: Where = ("", "", 0)) -> Resolution:
-    """Follow a function, or anything that holds functions; again if something changes meanwhile."""
+def resolve(value: Any, rules: Rules, bound: Any = None) -> Resolution:
+    """Follow a function, or anything that holds functions; again if something changes meanwhile.
+
+    ``bound`` is what the first parameter of a function is known to be.
+    """
     for _ in range(_ATTEMPTS):
         resolver = _Resolver(rules)
-        root = resolver.run(value, where)
+        root = resolver.run(value, ("", "", 0), bound)
         found = Resolution(resolver, root)
         if found.guards.check():
             return found
@@ -118,13 +121,13 @@ class _Resolver:
         self._fingerprinter: Fingerprinter | None = None
         self._class_fingerprinter: Fingerprinter | None = None
 
-    def run(self, value: Any, where: Where) -> FunctionEntry | None:
+    def run(self, value: Any, where: Where, bound: Any) -> FunctionEntry | None:
         root = None
         if isinstance(value, types.FunctionType):
             root = self.entry(value)
+            if bound is not None:
+                self._bind((root, 0), 0, "bound", bound, where)
         else:
-            # Nothing stands for sure but the object itself.
-            self.guards.cell(types.CellType(value))
             self._add(Reached("value", "value", value), "whole", where)
         changed = True
         while changed:
@@ -143,9 +146,11 @@ class _Resolver:
         known = self.entries.get(id(function))
         if known is not None:
             return known
+        # Asking a function for its attributes makes a place for them: before the guard looks.
+        vars(function)
         self.guards.function(function)
         source = self.rules.sources.of(function.__code__, function.__globals__)
-        base = f"{module_of(function)}.{function.__qualname__}"
+        base = f"{self.chains.module_label(function.__globals__)}.{function.__qualname__}"
         # Several functions may go by one name: what a factory makes.
         number = self._names[base] = self._names.get(base, 0) + 1
         entry = FunctionEntry(function, base if number == 1 else f"{base} #{number}", source)
@@ -286,7 +291,7 @@ class _Resolver:
             raise self._unidentified(label, error, where) from error
         if self._arrays:
             raise self._writable(label, where)
-        for cls in classes:
+        for cls in _in_order(classes):
             self._class(cls)
         if not watched:
             self._recheck(label, value, digest)
@@ -319,7 +324,7 @@ class _Resolver:
     def _module(self, module: types.ModuleType, where: Where) -> tuple[object, ...]:
         name = module.__name__
         version = self.rules.packages.version_of(name)
-        if version is None and not name.startswith("keyprint."):
+        if version is None:
             function, file, line = where
             raise FunctionKeyError(
                 f"`{function}` uses the module `{name}` as a value (`{file}`, line {line}): anything in it "
@@ -404,8 +409,6 @@ class _Resolver:
         name = self._classes[cls] = f"{cls.__module__}.{cls.__qualname__}"
         if cls is object or cls.__module__ == "builtins" or self._version_of(cls) is not None:
             return name
-        if cls.__module__.partition(".")[0] == __package__:
-            return name
         number = self._names[name] = self._names.get(name, 0) + 1
         if number > 1:
             name = self._classes[cls] = f"{name} #{number}"
@@ -426,7 +429,7 @@ class _Resolver:
             if self._arrays:
                 raise self._writable(f"{label}.{attribute}", self._at)
             parts.append((attribute, bytes(digest)))
-            for other in classes:
+            for other in _in_order(classes):
                 self._class(other)
             if not isinstance(value, _BEHAVIOUR) and not self.guards.value(value):
                 self._recheck(label, value, digest)
@@ -473,7 +476,11 @@ class _Resolver:
                     if root[0] != "parameter":
                         changed |= self._whole(entry, root, path, where)
                     continue
-                target = self.target(self.chains.reach(entry, callee, callee_path, where))
+                reached = self.chains.reach(entry, callee, callee_path, where)
+                if reached.value is isinstance and slot == 0 and root[0] == "parameter":
+                    # The class of an argument counts in any case.
+                    continue
+                target = self.target(reached)
                 parameter = None if target is None else target[0].slot(slot, target[1])
                 if target is None or parameter is None:
                     changed |= self._whole(entry, root, path, where)
@@ -604,6 +611,11 @@ def _spoken(label: str) -> str:
     """Return a label as part of a sentence."""
     kind, _, name = label.partition(" ")
     return f"{kind} `{name}`"
+
+
+def _in_order(classes: list[type]) -> list[type]:
+    """Return classes in an order that is the same in every process."""
+    return sorted(classes, key=lambda cls: (cls.__module__, cls.__qualname__))
 
 
 def _weakly(value: Any) -> Callable[[], Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 
 from ._native import Fingerprint, Guards, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
@@ -379,6 +380,8 @@ class _Maker:
                 raise self._unknown(value, path)
             for name in fields:
                 grow(node, (name,), "whole", where_of(node))
+            # Whatever the class defines may be used as well.
+            self._methods[f"class of {path}"] = self._resolution(cls)
         step = self._step(source, ("object",))
         members: dict[Any, Argument] = {}
         with self._deeper(path):
@@ -396,7 +399,7 @@ class _Maker:
     ) -> None:
         """Take the members of an object that are read, by the function or by methods of the object."""
         if "super whole" in node.get(HOW, ()):
-            for name in {name for base in type(value).__mro__ for name in vars(base)}:
+            for name in sorted({name for base in type(value).__mro__ for name in vars(base)}):
                 if any(isinstance(one, types.FunctionType) for one in lookup(type(value), name)):
                     grow(node, (name,), "super", where_of(node))
         for name in list(node):
@@ -454,7 +457,8 @@ class _Maker:
             self._method(value, function, step, place, node, path, members, seen)
             return
         # The step for the object says that the class is what it was; what the attribute holds may change.
-        resolution = self._resolution(inner)
+        bound = type(value) if isinstance(attribute, classmethod) else None
+        resolution = self._memo.of(inner, self._rules, bound)
         label = f"class attribute {place}"
         self._methods[label] = resolution
 
@@ -529,27 +533,31 @@ class Memo:
     """Resolutions of functions that come with arguments: what they were when they were first met."""
 
     def __init__(self, check: Callable[[str, Resolution, Resolution], None]) -> None:
-        import weakref
-
-        self._known: Any = weakref.WeakKeyDictionary()
+        #: By address, with a reference that says whether it is still the same object.
+        self._known: dict[tuple[int, int], tuple[Any, Resolution]] = {}
         self._check = check
 
-    def of(self, value: Any, rules: Rules) -> Resolution:
-        try:
-            known = self._known.get(value)
-        except TypeError:
-            # Not to be referred to weakly, or not hashable.
-            return resolve(value, rules)
+    def of(self, value: Any, rules: Rules, bound: Any = None) -> Resolution:
+        """Return what a function, a class or a value depends on now."""
+        place = (id(value), id(bound))
+        reference, known = self._known.get(place) or (_nobody, None)
+        known = known if reference() is value else None
         if known is not None and known.guards.check():
-            return known  # type: ignore[no-any-return]
-        found = resolve(value, rules)
+            return known
+        found = resolve(value, rules, bound)
         if known is not None and known.fingerprint != found.fingerprint:
             self._check(getattr(value, "__qualname__", "?"), known, found)
-        self._known[value] = found
+        # Numbers, texts and tuples are looked at anew each time.
+        if type(value).__weakrefoffset__:
+            self._known[place] = weakref.ref(value, lambda _: self._known.pop(place, None)), found
         return found
 
     def forget(self) -> None:
         self._known.clear()
+
+
+def _nobody() -> None:
+    """Stand for a reference to something that is gone."""
 
 
 def make_signature(

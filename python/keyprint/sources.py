@@ -10,6 +10,7 @@ imported, or whose import rewrote it, does not speak for the code that runs.
 from __future__ import annotations
 
 import sys
+import weakref
 
 from ._native import Fingerprint, SourceFunction, SourceTable, fingerprint
 from .keys import Key
@@ -68,18 +69,19 @@ class Sources:
     def __init__(self, store: Store | None = None) -> None:
         self._store = store
         self._files: dict[str, _File] = {}
-        self._found: dict[int, tuple[CodeType, Source]] = {}
+        #: By address, with a reference that says whether it is still the same code.
+        self._found: dict[int, tuple[Any, Source]] = {}
         #: How many files were parsed: a warm process parses none.
         self.parsed = 0
 
     def of(self, code: CodeType, globals_: dict[str, Any]) -> Source:
         """Return what is known of the source of a code object."""
         known = self._found.get(id(code))
-        if known is not None and known[0] is code:
+        if known is not None and known[0]() is code:
             return known[1]
         found = self._find(code, globals_)
-        # The code object is kept, so that its address stays its own.
-        self._found[id(code)] = code, found
+        place = id(code)
+        self._found[place] = weakref.ref(code, lambda _: self._found.pop(place, None)), found
         return found
 
     def text(self, source: Source, globals_: dict[str, Any]) -> str | None:

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from ._native import Fingerprint, _short_text, fingerprint
 from .errors import KeyprintError
+from .keys import Shown
 from .metadata import has_opted_out
 
-__all__ = ["Shown", "describe", "text_of"]
+__all__ = ["describe", "text_of"]
 
 #: As many parts as a manifest keeps.
 _MOST_PARTS: Final = 64
@@ -23,12 +24,6 @@ _MOST_PARTS: Final = 64
 _MOST_ITEMS: Final = 64
 #: Longer texts of containers are not shown.
 _MOST_TEXT: Final = 80
-
-
-class Shown(str):
-    """A text that stands for a value, and is shown as it is."""
-
-    __slots__ = ()
 
 
 _SCALARS: Final = (type(None), bool, int, float, complex, str, bytes)

@@ -5,6 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use rustc_hash::FxHashMap;
+
 use crate::fingerprint::PyFingerprint;
 
 /// What is known of the functions of a file.
@@ -45,22 +47,24 @@ impl SourceTable {
     /// each code object. Functions that cannot be told apart by these get none.
     #[pyo3(signature = (codes, /))]
     fn with_codes(&self, codes: Vec<(String, u32, Vec<String>, [u8; 32])>) -> Self {
-        let mut table = self.table.clone();
-        let alike = |function: &Function, name: &str, line: u32, parameters: &[String]| {
-            let names = function.parameters.iter().map(|one| &one.name);
-            function.name == name && function.line == line && names.eq(parameters)
+        type Place = (String, u32, Vec<String>);
+        let mut found: FxHashMap<Place, Vec<[u8; 32]>> = FxHashMap::default();
+        for (name, line, parameters, digest) in codes {
+            found.entry((name, line, parameters)).or_default().push(digest);
+        }
+        let place = |function: &Function| -> Place {
+            let parameters = function.parameters.iter().map(|one| one.name.clone()).collect();
+            (function.name.clone(), function.line, parameters)
         };
-        let functions = self.table.functions.clone();
-        for (name, line, parameters, digest) in &codes {
-            let twins = codes.iter().filter(|one| (&one.0, one.1, &one.2) == (name, *line, parameters));
-            let candidates: Vec<usize> = functions
-                .iter()
-                .enumerate()
-                .filter(|(_, function)| alike(function, name, *line, parameters))
-                .map(|(at, _)| at)
-                .collect();
-            if let ([only], 1) = (&*candidates, twins.count()) {
-                table.functions[*only].codes = vec![*digest];
+        let mut count: FxHashMap<Place, usize> = FxHashMap::default();
+        for function in &self.table.functions {
+            *count.entry(place(function)).or_default() += 1;
+        }
+        let mut table = self.table.clone();
+        for function in &mut table.functions {
+            let place = place(function);
+            if let (Some([only]), 1) = (found.get(&place).map(Vec::as_slice), count[&place]) {
+                function.codes = vec![*only];
             }
         }
         Self { table }

@@ -80,7 +80,12 @@ impl Held {
 #[inline]
 fn is_alive(reference: &Py<PyAny>) -> bool {
     // SAFETY: a weak reference; the answer is borrowed, and `None` once the object is gone.
-    unsafe { ffi::PyWeakref_GetObject(reference.as_ptr()) != ffi::Py_None() }
+    unsafe { PyWeakref_GetObject(reference.as_ptr()) != ffi::Py_None() }
+}
+
+unsafe extern "C" {
+    // Deprecated since 3.13 because the answer is borrowed; nothing is done with it here but comparing.
+    fn PyWeakref_GetObject(reference: *mut ffi::PyObject) -> *mut ffi::PyObject;
 }
 
 /// Functions, classes and modules live as long as the program has them; nobody's data hangs on them.

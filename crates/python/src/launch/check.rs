@@ -387,6 +387,20 @@ impl Step {
         first.into_iter().chain(second)
     }
 
+    /// Whether what passes is an exact int, bool or float, which turn into numbers without Python code.
+    pub(super) fn is_plain_number(&self) -> bool {
+        let class = match &self.check {
+            Check::Exact(class) => class.as_ptr().cast::<ffi::PyTypeObject>(),
+            // SAFETY: a live object.
+            Check::Equal(value) => unsafe { ffi::Py_TYPE(value.as_ptr()) },
+            Check::Divides(..) => &raw mut ffi::PyLong_Type,
+            _ => return false,
+        };
+        class == &raw mut ffi::PyLong_Type
+            || class == &raw mut ffi::PyBool_Type
+            || class == &raw mut ffi::PyFloat_Type
+    }
+
     /// The spec of a tensor that is read through its type's table.
     pub(super) fn exchange(&self) -> Option<&ExchangeSpec> {
         match &self.check {
@@ -400,17 +414,48 @@ impl Step {
     }
 }
 
-/// Whether all steps pass. `values` receives what each looked at.
+/// The same, of the steps that run no Python code: after the others have run theirs, this says what is so.
 ///
 /// # Safety
 ///
-/// `arguments` are live objects, as many as parameters; there are as many values as steps.
-#[inline]
-pub(super) unsafe fn pass(
+/// As for [`pass`].
+pub(super) unsafe fn pass_quietly(
     py: Python<'_>,
     steps: &[Step],
     arguments: &[*mut ffi::PyObject],
     values: &mut [*mut ffi::PyObject],
+) -> bool {
+    let mut owner = Owner::NOBODY;
+    let mut searched = false;
+    for (at, step) in steps.iter().enumerate() {
+        // SAFETY: as the caller promises; the steps before this one have passed, now or before.
+        unsafe {
+            let found = step.find(py, arguments, values, steps, &mut owner, &mut searched);
+            values[at] = found;
+            if !step.runs_python && step.passes(py, found) != Verdict::Pass {
+                return false;
+            }
+            if found.is_null() && step.runs_python {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Whether all steps pass. `values` receives what each looked at.
+///
+/// # Safety
+///
+/// `arguments` are live objects, as many as parameters; there are as many values as steps. If any step
+/// runs Python code, `kept` is given: what was found is owned by it, so that later steps can look at it.
+#[inline]
+pub(super) unsafe fn pass<'py>(
+    py: Python<'py>,
+    steps: &[Step],
+    arguments: &[*mut ffi::PyObject],
+    values: &mut [*mut ffi::PyObject],
+    mut kept: Option<&mut Vec<Option<Bound<'py, PyAny>>>>,
 ) -> Verdict {
     let mut owner = Owner::NOBODY;
     // Whether members were searched for, and Python code ran.
@@ -420,6 +465,9 @@ pub(super) unsafe fn pass(
         unsafe {
             let found = step.find(py, arguments, values, steps, &mut owner, &mut searched);
             values[at] = found;
+            if let Some(kept) = &mut kept {
+                kept.push(Bound::from_borrowed_ptr_or_opt(py, found));
+            }
             match step.passes(py, found) {
                 Verdict::Pass => {}
                 verdict => return verdict,

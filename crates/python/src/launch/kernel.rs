@@ -295,8 +295,10 @@ impl<'py> Kernel<'py> {
         };
         // SAFETY: each step writes its own place before any other reads it.
         let values = unsafe { &mut *(std::ptr::from_mut(values) as *mut [*mut ffi::PyObject]) };
+        let mut kept = Vec::new();
+        let keep = entry.runs_python.then_some(&mut kept);
         // SAFETY: as the caller promises.
-        match unsafe { pass(py, steps, arguments, values) } {
+        match unsafe { pass(py, steps, arguments, values, keep) } {
             Verdict::Pass => {}
             Verdict::Fail => return Ok(None),
             Verdict::Raise => return Err(PyErr::fetch(py)),
@@ -314,17 +316,8 @@ impl<'py> Kernel<'py> {
         }
         match &entry.call {
             Call::Native(call) => {
-                // SAFETY: as the caller promises; if Python code may have run, everything is looked at again.
-                unsafe {
-                    if entry.runs_python {
-                        match pass(py, steps, arguments, values) {
-                            Verdict::Pass => {}
-                            Verdict::Fail => return Ok(None),
-                            Verdict::Raise => return Err(PyErr::fetch(py)),
-                        }
-                    }
-                    call.call(py, steps, values).map(Some)
-                }
+                // SAFETY: as the caller promises.
+                unsafe { call.call(py, steps, arguments, values, entry.runs_python) }
             }
             Call::Python(callable) => {
                 let keywords = self.with(|state| state.keywords.as_ref().map(|names| names.clone_ref(py)));

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyTuple};
 
 use super::array::DlTensor;
-use super::check::Step;
+use super::check::{Step, pass_quietly};
 use crate::ndarray;
 
 /// More words than this are packed on the heap.
@@ -49,6 +49,8 @@ pub(super) struct NativeCall {
     function: Function,
     words: Vec<(usize, Word)>,
     output: Output,
+    /// Whether making the words may run Python code.
+    runs_python: bool,
     /// What keeps the code in memory.
     pub(super) keep: Py<PyAny>,
 }
@@ -97,25 +99,33 @@ impl NativeCall {
                 "f32" => Word::Single,
                 _ => return Err(PyValueError::new_err(format!("no such word: `{kind}`"))),
             };
+            if step >= steps.len() {
+                return Err(PyValueError::new_err("a word is made of a step that is not there"));
+            }
             found.push((step, word));
         }
         // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
         // it there for as long as `keep` lives.
         let function = unsafe { std::mem::transmute::<usize, Function>(address) };
-        Ok(Self { function, words: found, output, keep })
+        let plain = |(step, word): &(usize, Word)| !word.is_number() || steps[*step].is_plain_number();
+        let runs_python = !found.iter().all(plain);
+        Ok(Self { function, words: found, output, runs_python, keep })
     }
 
-    /// Packs what the steps found and calls the function.
+    /// Packs what the steps found and calls the function; nothing if that is not so any more.
     ///
     /// # Safety
     ///
-    /// `values` are what the entry's steps found in this call, and no Python code ran since.
+    /// `values` are what the entry's steps found in this call. If Python code may have run since, or may
+    /// run while numbers are made of what is no plain number, `careful` is true.
     pub(super) unsafe fn call(
         &self,
         py: Python<'_>,
         steps: &[Step],
-        values: &[*mut ffi::PyObject],
-    ) -> PyResult<*mut ffi::PyObject> {
+        arguments: &[*mut ffi::PyObject],
+        values: &mut [*mut ffi::PyObject],
+        careful: bool,
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
         let mut inline = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut heap = Vec::new();
         let block: &mut [MaybeUninit<u64>] = if self.words.len() < INLINE {
@@ -124,10 +134,29 @@ impl NativeCall {
             heap.resize(self.words.len() + 1, MaybeUninit::uninit());
             &mut heap
         };
+        let mut kept = Vec::new();
+        if careful || self.runs_python {
+            // SAFETY: as the caller promises: what members hold is owned from the last look at them on.
+            unsafe {
+                let own = |one: &*mut ffi::PyObject| Bound::from_borrowed_ptr_or_opt(py, *one);
+                let before: Vec<_> = values.iter().map(own).collect();
+                for (place, (step, word)) in
+                    self.words.iter().enumerate().filter(|(_, word)| word.1.is_number())
+                {
+                    block[place].write(word.pack(py, &steps[*step], values[*step])?);
+                }
+                if !pass_quietly(py, steps, arguments, values) {
+                    return Ok(None);
+                }
+                kept.extend(values.iter().map(own));
+                drop(before);
+            }
+        }
         for (place, (step, word)) in self.words.iter().enumerate() {
             // SAFETY: as the caller promises; a word that is the address of an array is the commonest.
             block[place].write(match word {
                 Word::Address => unsafe { ndarray::head(values[*step]).data as u64 },
+                word if !kept.is_empty() && word.is_number() => continue,
                 word => unsafe { word.pack(py, &steps[*step], values[*step])? },
             });
         }
@@ -141,15 +170,20 @@ impl NativeCall {
         }
         // SAFETY: written above, whatever the function did with it since.
         let result = unsafe { block[self.words.len()].assume_init() };
-        Ok(match self.output {
+        Ok(Some(match self.output {
             Output::Nothing => py.None().into_ptr(),
             Output::Int => PyInt::new(py, result.cast_signed()).into_ptr(),
             Output::Double => PyFloat::new(py, f64::from_bits(result)).into_ptr(),
-        })
+        }))
     }
 }
 
 impl Word {
+    /// Whether it is made of a number, which may run Python code.
+    fn is_number(&self) -> bool {
+        matches!(self, Self::Int | Self::Double | Self::Single)
+    }
+
     /// # Safety
     ///
     /// `value` is a live object that passed the step.

@@ -286,7 +286,7 @@ pub(crate) fn type_version(class: &Bound<'_, PyType>) -> u32 {
     // SAFETY: a live type.
     unsafe {
         let class = class.as_type_ptr();
-        if cfg!(not(Py_3_14)) && ffi::PyType_GetFlags(class) & ffi::Py_TPFLAGS_VALID_VERSION_TAG == 0 {
+        if cfg!(not(Py_3_13)) && ffi::PyType_GetFlags(class) & ffi::Py_TPFLAGS_VALID_VERSION_TAG == 0 {
             return 0;
         }
         (*class).tp_version_tag
