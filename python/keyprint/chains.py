@@ -7,7 +7,11 @@ reached counts.
 
 from __future__ import annotations
 
+import sys
 import types
+
+from ._native import fingerprint
+from .errors import FingerprintError, FunctionKeyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from ._native import Guards
     from .function_entry import FunctionEntry, Where
 
-__all__ = ["HEAP_TYPE", "Chains", "Reached", "keeps_members", "lookup"]
+__all__ = ["HEAP_TYPE", "Chains", "Reached", "dynamic", "function_of", "keeps_members", "lookup"]
 
 #: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
 HEAP_TYPE: Final = 1 << 9
@@ -81,7 +85,7 @@ class Chains:
             names = function.__code__.co_freevars
             if name not in names or function.__closure__ is None:
                 return Reached("absent", label)
-            found = self.guards.cell(function.__closure__[names.index(name)])
+            found = self.guards.cell(function, names.index(name))
             return Reached("value", label, found[0]) if found else Reached("absent", label)
         module, level, member = name
         return self._import(function, module, level, member, where)
@@ -90,27 +94,36 @@ class Chains:
         self, function: types.FunctionType, module: str, level: int, member: str | None, where: Where
     ) -> Reached:
         """Return what an import statement inside a function would bind."""
-        from importlib import import_module
-
         package = function.__globals__.get("__package__") or ""
         full = module
         if level:
             base = package.rsplit(".", level - 1)[0] if level > 1 else package
             full = f"{base}.{module}" if module else base
         label = f"global {full}" if member is None else f"global {full}.{member}"
-        try:
-            found = import_module(full)
-        except ImportError:
+        found = self._imported(full)
+        if found is None:
             return Reached("absent", label)
         if member is None:
             return Reached("value", f"module {full}", found)
         reached = self.walk(Reached("value", f"module {full}", found), (member,), where)
         if reached.state == "absent":
-            try:
-                return Reached("value", f"module {full}.{member}", import_module(f"{full}.{member}"))
-            except ImportError:
-                pass
+            submodule = self._imported(f"{full}.{member}")
+            if submodule is not None:
+                return Reached("value", f"module {full}.{member}", submodule)
         return reached
+
+    def _imported(self, name: str) -> Any:
+        """Return a module that a function imports, as the function would get it."""
+        found = self.guards.name(sys.modules, name)
+        if found:
+            return found[0]
+        from importlib import import_module
+
+        try:
+            import_module(name)
+        except (ImportError, ValueError):
+            return None
+        return (*self.guards.name(sys.modules, name), None)[0]
 
     def module_label(self, names: dict[str, Any]) -> str:
         """Return what a module is called: its name, with a number if there are others of that name."""
@@ -128,14 +141,16 @@ class Chains:
                 return reached
             value = reached.value
             if isinstance(value, types.ModuleType):
-                reached = self._module_member(value, name, reached)
+                reached = self._module_member(value, name, where)
             elif isinstance(value, type):
                 reached = self._class_member(value, name, reached)
             else:
-                reached = self._instance_member(value, name, reached)
+                reached = self._instance_member(value, name, reached, where)
         return reached
 
-    def _module_member(self, module: types.ModuleType, name: str, before: Reached) -> Reached:
+    def _module_member(self, module: types.ModuleType, name: str, where: Where) -> Reached:
+        if name == "__dict__":
+            raise dynamic(f"`{module.__name__}.__dict__`", where)
         names = vars(module)
         label = f"global {self.module_label(names)}.{name}"
         found = self.guards.name(names, name)
@@ -152,13 +167,14 @@ class Chains:
         # Most put it among their names then.
         found = self.guards.name(names, name)
         if not found or found[0] is not value:
-            self.rechecks.append(lambda: getattr(module, name, _ABSENT) is value)
+            self.rechecks.append(_is_made_up_again(module, name, value))
         return Reached("value", label, value)
 
     def _class_member(self, cls: type, name: str, before: Reached) -> Reached:
         label = f"{before.label}.{name}"
         found = self._class_attribute(cls, name)
-        if not found:
+        computed = lookup(type(cls), name) if type(cls) is not type else ()
+        if not found or computed:
             # A metaclass may have it, or make it up.
             return Reached("whole", before.label, cls)
         value = found[0]
@@ -166,6 +182,9 @@ class Chains:
             value = value.__func__
         elif isinstance(value, classmethod):
             return Reached("value", label, value.__func__, cls, before.label)
+        elif hasattr(type(value), "__get__") and function_of(value) is None:
+            # A descriptor reads whatever it wants.
+            return Reached("whole", before.label, cls)
         return Reached("value", label, value)
 
     def _class_attribute(self, cls: type, name: str) -> tuple[()] | tuple[Any]:
@@ -175,10 +194,12 @@ class Chains:
             self.rechecks.append(_is_still(cls, name, lookup(cls, name)))
         return lookup(cls, name)
 
-    def _instance_member(self, value: Any, name: str, before: Reached) -> Reached:
+    def _instance_member(self, value: Any, name: str, before: Reached, where: Where) -> Reached:
         cls = type(value)
         label = f"{before.label}.{name}"
         whole = Reached("whole", before.label, value)
+        if isinstance(value, types.FunctionType) and name in ("__globals__", "__closure__", "__builtins__"):
+            raise dynamic(f"`{value.__qualname__}.{name}`", where)
         if not keeps_members(cls):
             return whole
         on_class = self._class_attribute(cls, name)
@@ -203,6 +224,43 @@ class Chains:
         if isinstance(attribute, classmethod):
             return Reached("value", label, attribute.__func__, cls, before.label)
         return whole if hasattr(type(attribute), "__get__") else Reached("value", label, attribute)
+
+
+def _is_made_up_again(module: types.ModuleType, name: str, value: Any) -> Callable[[], bool]:
+    """Return something that asks a module for a name again, and tells whether the answer is the same."""
+
+    def check() -> bool:
+        found = getattr(module, name, _ABSENT)
+        if found is value:
+            return True
+        try:
+            return found is not _ABSENT and fingerprint(found) == fingerprint(value)
+        except FingerprintError:
+            return False
+
+    return check
+
+
+def function_of(value: Any) -> types.FunctionType | None:
+    """Return the function that something stands for: a kernel, or itself."""
+    if isinstance(value, types.FunctionType):
+        return value
+    if type(value).__flags__ & HEAP_TYPE and not isinstance(value, type):
+        inner = getattr(type(value), "__keyprint_function__", None)
+        if inner is not None:
+            found = inner(value)
+            return found if isinstance(found, types.FunctionType) else None
+    return None
+
+
+def dynamic(what: str, where: Where) -> FunctionKeyError:
+    """Return the error for a door through which a function may read anything."""
+    function, file, line = where
+    return FunctionKeyError(
+        f"`{function}` uses {what} (`{file}`, line {line}), through which it may read anything",
+        code="dynamic-names",
+        hint="read what is needed by name; environment variables belong into `env`",
+    )
 
 
 def keeps_members(cls: type) -> bool:

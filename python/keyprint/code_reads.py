@@ -39,6 +39,13 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
     root: tuple[str, object] | None = None
     path: list[str] = []
     line = code.co_firstlineno
+    consts: list[Any] = [0, None]
+    # What is captured by functions inside may be read there in any way.
+    uses += [
+        (("parameter", parameters[name]), (), "whole", line)
+        for name in code.co_cellvars
+        if name in parameters
+    ]
 
     def finish() -> None:
         nonlocal root
@@ -72,8 +79,16 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
                     root = ("parameter", parameters[one])
         elif name == "LOAD_SUPER_ATTR":
             uses.append((("parameter", 0), (value,), "super", line))
+        elif name in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            consts = [consts[1], value]
         elif name == "IMPORT_NAME":
-            uses.append((("import", (value, 0, None)), (), "whole", line))
+            level, names = consts
+            level = level if isinstance(level, int) else 0
+            uses.append((("import", (value, level, None)), (), "imported", line))
+            if isinstance(names, tuple):
+                uses += [(("import", (value, level, one)), (), "whole", line) for one in names]
+            else:
+                uses.append((("import", (value, level, None)), (), "whole", line))
     finish()
     return uses
 

@@ -274,8 +274,22 @@ class _Brain:
         options = self.options
         return (
             *(sorted(options.static), sorted(options.align.items()), sorted(options.divisible.items())),
-            *(options.members, tuple(self.tool)),
+            *(options.members, tuple(self.tool), self._compiler()),
         )
+
+    def _compiler(self) -> tuple[object, ...]:
+        """Return what tells compilers apart: names if ``tool`` says which version it is, otherwise their text."""
+        found = []
+        for one in (self.compile, self.load):
+            inner: Any = getattr(one, "__func__", one)
+            code = getattr(inner, "__code__", None)
+            digest = None
+            if isinstance(code, types.CodeType) and self.tool is KEYPRINT:
+                source = self.rules.sources.of(code, inner.__globals__)
+                digest = bytes(source.code if source.function is None else source.function.digest)
+            name = getattr(inner, "__qualname__", type(inner).__qualname__)
+            found.append((getattr(inner, "__module__", None), name, digest))
+        return tuple(found)
 
     def function_key(self) -> FunctionKey:
         rules = self.rules
@@ -298,29 +312,34 @@ class _Brain:
 
     # -- What the kernel depends on ----------------------------------------------------------------
 
-    def refresh(self, target: Any) -> _Context:
-        """Look at everything but the arguments, and tell the kernel; called by it."""
+    def refresh(self, target: tuple[Any, ...]) -> _Context:
+        """Look at everything but the arguments, and tell the kernel; called by it.
+
+        ``target`` holds what the target function said, if there is one.
+        """
+        known = self._baseline
+        # Nothing is locked meanwhile: following imports may wait for other threads.
+        resolution = known
+        if known is None or not known.guards.check():
+            resolution = resolve(self.function, self.rules)
+        assert resolution is not None
+        context = _Context(resolution)
+        guards = [resolution.guards, self._environment(context), self._read_target(context, target)]
         with self._lock:
             self.counts["refreshed"] += 1
-            known = self._baseline
-            if known is not None and known.guards.check():
-                resolution = known
-            else:
-                resolution = resolve(self.function, self.rules)
-                if known is not None and resolution.fingerprint != known.fingerprint:
-                    self._drifted(self.name, known, resolution)
+            if resolution is not known:
+                baseline = self._baseline
+                if baseline is not None and resolution.fingerprint != baseline.fingerprint:
+                    self._drifted(self.name, baseline, resolution)
                 self._baseline = resolution
-            context = _Context(resolution)
-            guards = [resolution.guards, self._environment(context)]
-            self._read_target(context, target)
             # A target that is made anew for each call may be one that was seen before.
             found = self._contexts.setdefault(context.place(), context)
-            kernel = self.kernel()
-            if found is context or not _has_world(kernel, found):
-                _add_world(kernel, found, guards, target, _defaults(self.function))
             while len(self._contexts) > _MOST_CONTEXTS:
                 del self._contexts[next(iter(self._contexts))]
-            return found
+        kernel = self.kernel()
+        if found is context or not _has_world(kernel, found):
+            _add_world(kernel, found, guards, target, _defaults(self.function))
+        return found
 
     def _drifted(self, name: str, known: Resolution, found: Resolution) -> None:
         """Refuse to go on, or say that the key changes."""
@@ -352,29 +371,33 @@ class _Brain:
             context.texts[f"environment {name}"] = "not set" if value is None else repr(value)
         return guards
 
-    def _read_target(self, context: _Context, target: Any) -> None:
-        target = self.target if target is None and not callable(self.target) else target
-        context.target = target
-        identity = target
-        if isinstance(target, Target):
-            identity, context.device = target.identity, target.device
+    def _read_target(self, context: _Context, asked: tuple[Any, ...]) -> Guards:
+        """Take note of the target; return what tells whether one that is given once and for all changes."""
+        context.target = asked[0] if asked else self.target
+        identity = context.target
+        if isinstance(identity, Target):
+            identity, context.device = identity.identity, identity.device
+        guards = Guards()
+        watched = bool(asked) or guards.value(identity)
         try:
-            context.components["target"] = fingerprint(identity)
+            digest = context.components["target"] = fingerprint(identity)
         except FingerprintError as error:
             raise FunctionKeyError(
                 f"the target of `{self.name}` cannot be identified: {error}",
                 code="unidentified",
                 hint="describe it by plain values: architecture, features, versions",
             ) from error
+        if not watched:
+            guards.set_recheck(lambda: fingerprint(identity) == digest)
         context.texts["target"] = _short(identity)
+        return guards
 
     # -- A call that needs something new -----------------------------------------------------------
 
     def miss(self, context: _Context, arguments: tuple[Any, ...]) -> None:
         """Find or make the executable for arguments, and tell the kernel; called by it."""
         by_name = dict(zip(self.names, arguments, strict=True))
-        with self._lock:
-            signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
+        signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
         key = self._key(context, signature)
         loaded = self._executable(context, signature, key)
         executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
@@ -567,7 +590,10 @@ def _builders(function: types.FunctionType) -> dict[str, Any]:
     for name, annotation in function.__annotations__.items():
         if isinstance(annotation, str):
             # Postponed: looked up where the function would.
-            annotation = function.__globals__.get(annotation)
+            first, *rest = annotation.split(".")
+            annotation = function.__globals__.get(first)
+            for part in rest:
+                annotation = getattr(annotation, part, None)
         if isinstance(annotation, type) and hasattr(annotation, "__cache_signature__") and name != "return":
             found[name] = annotation
     return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import types
+import weakref
 
 from .sources import parameters_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Any, Final
 
     from .sources import Source
 
@@ -25,16 +26,18 @@ LONGEST_PATH: Final = 24
 class FunctionEntry:
     """A function that was reached, and what it reads."""
 
-    __slots__ = ("function", "name", "parameters", "passes", "source", "uses")
+    __slots__ = ("_function", "file", "name", "parameters", "passes", "source", "uses")
 
     def __init__(self, function: types.FunctionType, name: str, source: Source) -> None:
-        self.function = function
+        #: Not kept alive: what is known of a function must not outlive it.
+        self._function: weakref.ref[types.FunctionType] = weakref.ref(function)
+        self.file = function.__code__.co_filename
         self.name = name
         self.source = source
         found = source.function
         if found is not None:
             self.parameters = found.parameters
-            self.passes = found.passes
+            self.passes: list[Any] = list(found.passes)
         else:
             self.parameters = _parameters_of(function.__code__)
             self.passes = []
@@ -47,8 +50,10 @@ class FunctionEntry:
         return "source" if self.source.function is not None else "code"
 
     @property
-    def file(self) -> str:
-        return self.function.__code__.co_filename
+    def function(self) -> types.FunctionType:
+        found: Any = self._function()
+        assert found is not None, "whoever asks has the function"
+        return found  # type: ignore[no-any-return]
 
     def where(self, line: int) -> Where:
         return self.name, self.file, line

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import types
 
+from .chains import function_of
 from .errors import FunctionKeyError
 from .packages import Packages
-from .resolution import Resolution, Rules, function_of, resolve
+from .resolution import Resolution, Rules, resolve
 from .sources import Sources
 
 TYPE_CHECKING = False

@@ -109,9 +109,10 @@ def _distribution_of(module: str, origin: str) -> tuple[str, str] | None:
         return None
     # Most distributions are called like what they install.
     names.sort(key=lambda entry: _normal(entry.partition("-")[0]) != _normal(top))
+    file = os.path.relpath(origin, root).replace(os.sep, "/")
     for entry in names:
         directory = os.path.join(root, entry)
-        if _provides(directory, top):
+        if _provides(directory, top, file if os.path.isfile(origin) else None):
             return None if _is_editable(directory) else _name_and_version(entry)
     return None
 
@@ -125,11 +126,14 @@ def _normal(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
 
 
-def _provides(directory: str, top: str) -> bool:
-    """Whether a distribution installed a top-level package or module."""
+def _provides(directory: str, top: str, file: str | None) -> bool:
+    """Whether a distribution installed a file, or anything of a top-level package."""
     record = _read(os.path.join(directory, "RECORD"))
     if record is None:
         return top in (_read(os.path.join(directory, "top_level.txt")) or "").split()
+    if file is not None:
+        # Several distributions may share a top-level package.
+        return record.startswith(f"{file},") or f"\n{file}," in record
     return any(
         record.startswith(head) or f"\n{head}" in record for head in (f"{top}/", f"{top}.py,", f"{top}.")
     )

@@ -35,7 +35,7 @@ def grow(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
 def effective(entry: FunctionEntry, parameter: int) -> dict[tuple[tuple[str, ...], str], Where]:
     """Return what a function reads of a parameter, itself or through functions that only a call tells."""
     found = dict(entry.uses[parameter])
-    for root, path, callee, _, _, line in entry.passes:
+    for root, path, callee, _, _, line, _ in entry.passes:
         if root == ("parameter", parameter) and callee[0] == "parameter":
             found.setdefault((path, "whole"), entry.where(line))
     return found

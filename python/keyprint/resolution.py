@@ -11,12 +11,13 @@ is a matter of the call (:mod:`keyprint.arguments`).
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
 
 from . import rule
 from ._native import Fingerprint, Fingerprinter, Guards, _short_text, fingerprint
-from .chains import HEAP_TYPE, Chains, Reached
+from .chains import Chains, Reached, dynamic, function_of
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
 from .packages import INTERPRETER
@@ -30,13 +31,18 @@ if TYPE_CHECKING:
     from .packages import Packages
     from .sources import Sources
 
-__all__ = ["Resolution", "Rules", "function_of", "resolve"]
+__all__ = ["Resolution", "Rules", "resolve"]
 
 #: A value that changes while it is read is read again this often.
-_ATTEMPTS: Final = 4
+_ATTEMPTS: Final = 64
 
-#: Builtins through which a function can read anything.
-_DYNAMIC: Final = ("eval", "exec", "globals", "__import__")
+#: Functions through which a function can read anything.
+_DYNAMIC: Final = frozenset(
+    {
+        *(("builtins", "eval"), ("builtins", "exec"), ("builtins", "globals"), ("builtins", "__import__")),
+        *(("importlib", "import_module"), ("importlib", "__import__"), ("os", "getenv"), ("os", "getenvb")),
+    }
+)
 
 _ABSENT: Final = ("absent",)
 
@@ -112,6 +118,7 @@ class _Resolver:
         self.entries: dict[int, FunctionEntry] = {}
         self._names: dict[str, int] = {}
         self._pending: list[FunctionEntry] = []
+        self._kept: list[Any] = []
         self._classes: dict[type, str] = {}
         #: Values that are handed to parameters of functions: entry, parameter, label, value.
         self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
@@ -147,7 +154,7 @@ class _Resolver:
         if known is not None:
             return known
         # Asking a function for its attributes makes a place for them: before the guard looks.
-        vars(function)
+        vars(function), function.__annotations__
         self.guards.function(function)
         source = self.rules.sources.of(function.__code__, function.__globals__)
         base = f"{self.chains.module_label(function.__globals__)}.{function.__qualname__}"
@@ -155,6 +162,8 @@ class _Resolver:
         number = self._names[base] = self._names.get(base, 0) + 1
         entry = FunctionEntry(function, base if number == 1 else f"{base} #{number}", source)
         self.entries[id(function)] = entry
+        # Alive until everything is read; from then on whoever holds it decides.
+        self._kept.append(function)
         self._pending.append(entry)
         return entry
 
@@ -183,14 +192,21 @@ class _Resolver:
             self._inside(label, "default", function.__kwdefaults__),
             self._inside(label, "attribute", extras or None),
             self._location(entry) if self.rules.locations else None,
+            self._annotations(entry),
         )
         self._put(label, fingerprint(parts), place_of(entry), self._at)
         wrapped = vars(function).get("__wrapped__")
         if wrapped is not None:
             self._add(Reached("value", f"wrapped {entry.name}", wrapped), "called", self._at)
-        for root, path, how, line in uses:
+        for root, path, how, line in sorted(uses, key=lambda use: use[2] != "imported"):
             where = entry.where(line)
-            if root[0] == "parameter":
+            if how == "imported":
+                # From here on, submodules are where they are looked for.
+                self.chains.reach(entry, root, path, where)
+            elif how == "builtin":
+                if self.chains.reach(entry, root, path, where).value is not getattr(builtins, root[1]):
+                    raise dynamic(f"a `{root[1]}` that is not the builtin", where)
+            elif root[0] == "parameter":
                 if root[1] < len(entry.uses):
                     entry.read(root[1], path, how, where)
             else:
@@ -214,6 +230,14 @@ class _Resolver:
     def _location(self, entry: FunctionEntry) -> tuple[object, ...]:
         text = self.rules.sources.text(entry.source, entry.function.__globals__)
         return entry.file, entry.function.__code__.co_firstlineno, text
+
+    def _annotations(self, entry: FunctionEntry) -> list[tuple[str, object]]:
+        """Return the annotations of a function as they are: byte code does not tell whether a file is right."""
+        found = entry.function.__annotations__
+        if found and not self.guards.value(found):
+            known = {name: id(value) for name, value in found.items()}
+            self.chains.rechecks.append(lambda: {name: id(value) for name, value in found.items()} == known)
+        return [(name, self._annotation(value)) for name, value in sorted(found.items())]
 
     def _inside(self, label: str, what: str, value: Any) -> bytes | None:
         """Return the digest of something that belongs to a function."""
@@ -269,6 +293,9 @@ class _Resolver:
         """Return the package version that something counts by; nothing if it counts by its source."""
         if isinstance(value, types.FunctionType):
             module: Any = module_of(value)
+        elif isinstance(value, type) and not _is_found(value):
+            # Made by a function of that module, of what the program gave it.
+            return None
         else:
             module = getattr(value, "__module__", None)
         version = self.rules.packages.version_of(module) if isinstance(module, str) else None
@@ -307,19 +334,44 @@ class _Resolver:
         if function is not None:
             version = self._version_of(function)
             if version is not None and function is value:
-                return "outside", module_of(function), function.__qualname__
+                if (function.__module__, function.__qualname__) in _DYNAMIC:
+                    raise dynamic(f"`{function.__module__}.{function.__qualname__}`", where)
+                return "outside", module_of(function), function.__qualname__, self._content(function, where)
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
             return "function", self.entry(function).name, type(value).__qualname__, extra
         if isinstance(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, (types.ModuleType, type(None))
         ):
-            if value.__module__ == "builtins" and value.__name__ in _DYNAMIC:
-                raise self._dynamic(value.__name__, where)
+            if (value.__module__, value.__name__) in _DYNAMIC:
+                raise dynamic(f"`{value.__name__}`", where)
             if self._version_of(value) is None:
                 self._native_module(value.__module__)
             return "builtin", value.__module__, value.__qualname__
         return None
+
+    def _content(self, function: types.FunctionType, where: Where) -> list[bytes] | None:
+        """Return what the program put into a function of an installed package: what it wraps, and its cells.
+
+        A decorator of the standard library, say, returns a function of its own, around one of the program.
+        """
+        registry = vars(function).get("registry")
+        if registry is not None and module_of(function) == "functools":
+            # What `singledispatch` makes also holds caches.
+            return [bytes(self._value(f"registry {function.__qualname__}", dict(registry), where))]
+        if function.__closure__ is None and "__wrapped__" not in vars(function):
+            return None
+        self.guards.function(function)
+        found = []
+        for at, name in enumerate(function.__code__.co_freevars):
+            content = self.guards.cell(function, at)
+            label = f"closure {module_of(function)}.{function.__qualname__}:{name}"
+            if content and label.partition(" ")[2] not in self.rules.ignore:
+                found.append(bytes(self._value(label, content[0], where)))
+        for what in (function.__defaults__, function.__kwdefaults__, vars(function).get("__wrapped__")):
+            if what is not None:
+                found.append(bytes(self._value(f"content of {function.__qualname__}", what, where)))
+        return found
 
     def _module(self, module: types.ModuleType, where: Where) -> tuple[object, ...]:
         name = module.__name__
@@ -443,18 +495,29 @@ class _Resolver:
             return bytes(self._value("annotation", value, self._at))
         if self._version_of(value) is not None:
             return "outside", value.__module__, value.__qualname__
-        from .class_parts import annotation_texts
+        from .class_parts import annotation_texts, attributes
 
-        fields = annotation_texts(value)
-        # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
-        for one in vars(value).get("__annotations__", {}).values():
-            if isinstance(one, type) and one is not value and "__annotations__" in vars(one):
-                label = f"annotation {one.__module__}.{one.__qualname__}"
-                if label not in self.components:
-                    self._put(label, fingerprint(None), one.__qualname__, self._at)
+        parts: list[object] = []
+        for cls in value.__mro__:
+            if cls is object or self._version_of(cls) is not None:
+                parts.append((cls.__module__, cls.__qualname__))
+                continue
+            # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
+            for one in vars(cls).get("__annotations__", {}).values():
+                label = f"annotation {getattr(one, '__module__', '')}.{getattr(one, '__qualname__', '')}"
+                if isinstance(one, type) and one is not value and label not in self.components:
+                    self._put(label, fingerprint(None), _text(one), self._at)
                     self.components[label] = fingerprint(self._annotation(one))
-        self.guards.type(value)
-        return "annotation", value.__module__, value.__qualname__, sorted(fields.items())
+            data = {
+                name: attribute
+                for name, attribute in attributes(cls).items()
+                if not hasattr(type(attribute), "__get__") and not name.startswith("__")
+            }
+            digest = bytes(self._value(f"annotation {cls.__qualname__}", data, self._at))
+            parts.append((cls.__module__, cls.__qualname__, sorted(annotation_texts(cls).items()), digest))
+        if not self.guards.type(value):
+            self.chains.rechecks.append(lambda: False)
+        return "annotation", parts
 
     # -- Passing on ------------------------------------------------------------------------------
 
@@ -469,7 +532,8 @@ class _Resolver:
         """Hand on what functions read of their parameters to whoever fills them; return whether that is news."""
         changed = False
         for entry in list(self.entries.values()):
-            for root, path, callee, callee_path, slot, line in entry.passes:
+            for one in list(entry.passes):
+                root, path, callee, callee_path, slot, line, _ = one
                 where = entry.where(line)
                 if callee[0] == "parameter":
                     # Which function that is depends on the argument.
@@ -486,11 +550,8 @@ class _Resolver:
                     changed |= self._whole(entry, root, path, where)
                     continue
                 for (more, how), _ in list(target[0].uses[parameter].items()):
-                    if root[0] == "parameter":
-                        if root[1] < len(entry.uses):
-                            changed |= entry.read(root[1], path + more, how, where)
-                    else:
-                        changed |= self._follow(entry, root, path + more, how, where)
+                    changed |= self._pass(entry, root, path + more, how, where)
+                changed |= self._pass_through(entry, one, target, parameter)
         for target_entry, parameter, label, value in list(self._bound.values()):
             for (path, how), where in list(target_entry.uses[parameter].items()):
                 key = (label, id(value), path, how)
@@ -502,6 +563,53 @@ class _Resolver:
                         self._behind(start, path, how, where)
                     else:
                         self._add(self.chains.walk(start, path, where), how, where)
+        return changed
+
+    def _pass(
+        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], how: str, where: Where
+    ) -> bool:
+        if root[0] == "parameter":
+            return root[1] < len(entry.uses) and entry.read(root[1], path, how, where)
+        return self._follow(entry, root, path, how, where)
+
+    def _pass_through(
+        self, entry: FunctionEntry, one: tuple[Any, ...], target: tuple[FunctionEntry, int], parameter: int
+    ) -> bool:
+        """Hand on what a function gives to another that it received as an argument, or found on one."""
+        root, path, _, _, _, line, call = one
+        where = entry.where(line)
+        changed = False
+        for inner_root, inner_path, callee, callee_path, slot, _, _ in list(target[0].passes):
+            if inner_root != ("parameter", parameter) or callee[0] != "parameter":
+                continue
+            # What the caller gave for the function that is called.
+            given = [
+                other
+                for other in entry.passes
+                if other[6] == call
+                and other[2:4] == one[2:4]
+                and target[0].slot(other[4], target[1]) == callee[1]
+            ]
+            if not given:
+                changed |= self._pass(entry, root, path + inner_path, "whole", where)
+            for other in given:
+                function = (other[0], other[1] + callee_path)
+                if other[0][0] == "parameter":
+                    derived = (root, path + inner_path, *function, slot, line, call)
+                    if root[0] == "parameter" and len(path + inner_path) <= LONGEST_PATH:
+                        if derived not in entry.passes:
+                            entry.passes.append(derived)
+                            changed = True
+                    else:
+                        changed |= self._pass(entry, root, path + inner_path, "whole", where)
+                    continue
+                reached = self.target(self.chains.reach(entry, *function, where))
+                place = None if reached is None else reached[0].slot(slot, reached[1])
+                if reached is None or place is None:
+                    changed |= self._pass(entry, root, path + inner_path, "whole", where)
+                    continue
+                for (more, how), _ in list(reached[0].uses[place].items()):
+                    changed |= self._pass(entry, root, path + inner_path + more, how, where)
         return changed
 
     def _behind(self, start: Reached, path: tuple[str, ...], how: str, where: Where) -> None:
@@ -524,6 +632,11 @@ class _Resolver:
                     is_static = isinstance(attribute, staticmethod)
                     bound = None if is_static else value
                     self._add(Reached("value", label, inner, bound, owner.label), "called", where)
+                elif isinstance(attribute, property):
+                    for accessor in (attribute.fget, attribute.fset, attribute.fdel):
+                        if isinstance(accessor, types.FunctionType):
+                            found = Reached("value", label, accessor, value, owner.label)
+                            self._add(found, "called", where)
                 elif names is not None:
                     self._add(Reached("value", label, attribute), "whole", where)
 
@@ -568,29 +681,9 @@ class _Resolver:
             hint="pass it as an argument, or make it read-only: `array.flags.writeable = False`",
         )
 
-    def _dynamic(self, name: str, where: Where) -> FunctionKeyError:
-        function, file, line = where
-        return FunctionKeyError(
-            f"`{function}` calls `{name}` (`{file}`, line {line}), through which it may read anything",
-            code="dynamic-names",
-            hint="read what is needed by name",
-        )
-
 
 #: Members of classes that are followed as functions, and need no watching of their own.
 _BEHAVIOUR: Final = (types.FunctionType, staticmethod, classmethod, property)
-
-
-def function_of(value: Any) -> types.FunctionType | None:
-    """Return the function that something stands for: a kernel, a cached function, itself."""
-    if isinstance(value, types.FunctionType):
-        return value
-    if type(value).__flags__ & HEAP_TYPE and not isinstance(value, type):
-        inner = getattr(type(value), "__keyprint_function__", None)
-        if inner is not None:
-            found = inner(value)
-            return found if isinstance(found, types.FunctionType) else None
-    return None
 
 
 def _text(value: Any) -> str:
@@ -611,6 +704,15 @@ def _spoken(label: str) -> str:
     """Return a label as part of a sentence."""
     kind, _, name = label.partition(" ")
     return f"{kind} `{name}`"
+
+
+def _is_found(cls: type) -> bool:
+    """Whether a class is what its name leads to."""
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    # Builtin types such as that of functions have no name that leads to them.
+    return found is cls or cls.__module__ == "builtins"
 
 
 def _in_order(classes: list[type]) -> list[type]:

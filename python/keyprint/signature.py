@@ -17,7 +17,7 @@ import weakref
 
 from ._native import Fingerprint, Guards, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
-from .chains import keeps_members, lookup
+from .chains import function_of, keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
 from .reads import HOW, effective, grow, spoken, tree, where_of
 from .resolution import Resolution, resolve
@@ -45,6 +45,9 @@ _ARRAYS: Final = ("__cuda_array_interface__", "__dlpack__", "__array_interface__
 #: Builtin types whose values are plain.
 _SCALARS: Final = (bool, int, float, complex)
 _BY_VALUE: Final = (str, bytes, type(None), type(Ellipsis))
+
+#: Arguments with more members than this are refused.
+_MOST_STEPS: Final = 4096
 
 #: Tuples and objects inside each other, deeper than this, are refused.
 _MOST_LEVELS: Final = 64
@@ -145,7 +148,7 @@ class _Maker:
 
     def _pass_on(self, trees: list[Node], values: list[Any]) -> None:
         """Add what is read by functions that are reached through arguments, of other arguments."""
-        for root, path, callee, callee_path, slot, line in self._entry.passes:
+        for root, path, callee, callee_path, slot, line, _ in self._entry.passes:
             if root[0] != "parameter" or callee[0] != "parameter":
                 continue
             where = self._entry.where(line)
@@ -185,6 +188,12 @@ class _Maker:
     # -- Arguments -------------------------------------------------------------------------------
 
     def _step(self, source: tuple[Any, ...], check: tuple[Any, ...]) -> int:
+        if len(self.found.steps) >= _MOST_STEPS:
+            raise SignatureError(
+                f"the argument `{self._name}` has more than {_MOST_STEPS} members that are read",
+                code="argument-type",
+                hint="pass what is needed by itself, or give its class a `__cache_signature__`",
+            )
         self.found.steps.append((source, check))
         return len(self.found.steps) - 1
 
@@ -222,6 +231,12 @@ class _Maker:
             return self._value(value, source)
         if _is_number(value):
             return self._constant(value, source, path)
+        if any(hasattr(kind, name) for name in _ARRAYS):
+            raise SignatureError(
+                f"the argument `{path}` is an array, and `static` parameters count by value",
+                code="argument-type",
+                hint=f"take `{path}` out of `static`: arrays count by their specification",
+            )
         if kind is tuple and all(type(one) in _SCALARS or type(one) in _BY_VALUE for one in value):
             step = self._step(source, ("tuple",))
             for at in range(len(value)):
@@ -263,9 +278,13 @@ class _Maker:
             return self._tuple(value, node, source, path, in_object)
         if _is_constant(value):
             return self._constant(value, source, path)
-        if isinstance(value, type) or (callable(value) and not _is_instance(value)):
+        if isinstance(value, type) or (callable(value) and not self._is_program_object(value)):
             return self._callable(value, source, path)
         return self._object(value, node, source, path)
+
+    def _is_program_object(self, value: Any) -> bool:
+        """Whether something is an instance of a class of the program, whose members are just stored."""
+        return _is_instance(value) and self._rules.packages.version_of(type(value).__module__) is None
 
     def _scalar(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
         name = type(value).__qualname__
@@ -312,6 +331,9 @@ class _Maker:
         numpy = sys.modules.get("numpy")
         if numpy is not None and kind is getattr(numpy, "ndarray", None):
             step = self._step(source, ("numpy", multiple))
+            if value.dtype.names is not None:
+                # The names of fields can be changed in place.
+                self._step(source, ("signature", _dtype_digest, _dtype_digest(value)))
             return self._as(numpy_array(value, multiple), step)
         if hasattr(kind, "__dlpack_c_exchange_api__"):
             found = _array_spec(value)
@@ -380,9 +402,13 @@ class _Maker:
                 raise self._unknown(value, path)
             for name in fields:
                 grow(node, (name,), "whole", where_of(node))
+            for name in stored_names(value):
+                grow(node, (name,), "whole", where_of(node))
             # Whatever the class defines may be used as well.
-            self._methods[f"class of {path}"] = self._resolution(cls)
-        step = self._step(source, ("object",))
+            self._count(f"class of {path}", self._resolution(cls))
+        elif "called" in node.get(HOW, ()):
+            grow(node, ("__call__",), "called", where_of(node))
+        step = self._step(source, ("whole",) if is_whole else ("object",))
         members: dict[Any, Argument] = {}
         with self._deeper(path):
             self._members(value, node, step, path, members, set())
@@ -410,8 +436,12 @@ class _Maker:
             attribute = lookup(type(value), name)
             if "super" in child.get(HOW, ()):
                 for base in type(value).__mro__:
-                    if isinstance(vars(base).get(name), types.FunctionType):
-                        self._method(value, vars(base)[name], step, place, node, path, members, seen)
+                    if name in vars(base) and not _is_computed(vars(base)[name]):
+                        self._class_attribute(value, vars(base)[name], step, place, node, path, members, seen)
+                    elif name in vars(base):
+                        # What a property reads is read of the object.
+                        for accessor in _accessors(vars(base)[name]):
+                            self._method(value, accessor, step, place, node, path, members, seen)
                 if len(child) == 1 and len(child[HOW]) == 1:
                     continue
             if attribute and _is_computed(attribute[0]):
@@ -426,7 +456,7 @@ class _Maker:
             elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
                 # A member of its own would hide what the class has.
                 self._step(("member", step, name), ("absent",))
-                self._class_attribute(value, attribute[0], child, step, place, node, path, members, seen)
+                self._class_attribute(value, attribute[0], step, place, node, path, members, seen)
             else:
                 raise SignatureError(
                     f"the argument `{self._name}` has no member `{place}` ({spoken(child)})",
@@ -438,7 +468,6 @@ class _Maker:
         self,
         value: Any,
         attribute: Any,
-        child: Node,
         step: int,
         place: str,
         node: Node,
@@ -459,8 +488,15 @@ class _Maker:
         # The step for the object says that the class is what it was; what the attribute holds may change.
         bound = type(value) if isinstance(attribute, classmethod) else None
         resolution = self._memo.of(inner, self._rules, bound)
-        label = f"class attribute {place}"
-        self._methods[label] = resolution
+        self._count(f"class attribute {place}", resolution)
+
+    def _count(self, label: str, resolution: Resolution) -> None:
+        """Count something that an argument brings along; several may be found in one place."""
+        number, name = 1, label
+        while name in self._methods and self._methods[name] is not resolution:
+            number += 1
+            name = f"{label} #{number}"
+        self._methods[name] = resolution
 
     def _method(
         self,
@@ -475,7 +511,7 @@ class _Maker:
     ) -> None:
         """Count a method, and what it reads of the object it belongs to."""
         resolution = self._resolution(function)
-        self._methods[f"method {place} ({function.__qualname__})"] = resolution
+        self._count(f"method {place} ({function.__module__}.{function.__qualname__})", resolution)
         if function in seen or resolution.root is None:
             return
         seen.add(function)
@@ -485,11 +521,14 @@ class _Maker:
                     grow(node, more, how, where)
                 elif how in ("whole", "super whole"):
                     grow(node, (), how, where)
-            if "whole" in node.get(HOW, ()) and _fields(type(value)) is not None:
-                for name in _fields(type(value)) or ():
+            if "whole" in node.get(HOW, ()):
+                # The object itself is handed on: by then nobody knows what is read of it.
+                if _fields(type(value)) is None:
+                    raise self._unknown(value, path)
+                for name in (*(_fields(type(value)) or ()), *stored_names(value)):
                     grow(node, (name,), "whole", where_of(node))
-            elif "whole" in node.get(HOW, ()):
-                raise self._unknown(value, path)
+                self._step(("step", step), ("whole",))
+                self._count(f"class of {path}", self._resolution(type(value)))
         self._members(value, node, step, path, members, seen)
 
     # -- Trouble ---------------------------------------------------------------------------------
@@ -585,6 +624,10 @@ def _is_instance(value: Any) -> bool:
     return keeps_members(type(value)) and not isinstance(value, kinds)
 
 
+def _dtype_digest(array: Any) -> bytes:
+    return bytes(fingerprint(array.dtype))
+
+
 def _is_number(value: Any) -> bool:
     """Whether something is a scalar of NumPy; those of structured types can be written to."""
     numpy = sys.modules.get("numpy")
@@ -601,10 +644,23 @@ def _is_constant(value: Any) -> bool:
 
 
 def _is_computed(attribute: Any) -> bool:
-    kind = type(attribute)
-    if kind is types.MemberDescriptorType:
-        return False
-    return hasattr(kind, "__set__") or hasattr(kind, "__delete__") or kind.__name__ == "cached_property"
+    """Whether code decides what an attribute of a class is for an instance: properties and the like."""
+    plain = (types.FunctionType, staticmethod, classmethod, types.MemberDescriptorType)
+    return (
+        hasattr(type(attribute), "__get__")
+        and not isinstance(attribute, plain)
+        and function_of(attribute) is None
+    )
+
+
+def _accessors(attribute: Any) -> list[types.FunctionType]:
+    found = [getattr(attribute, name, None) for name in ("fget", "fset", "fdel", "func")]
+    return [one for one in found if isinstance(one, types.FunctionType)]
+
+
+def stored_names(value: Any) -> list[str]:
+    """Return the names of the members that an instance has of its own, slots aside."""
+    return sorted(getattr(value, "__dict__", {}))
 
 
 def _fields(cls: type) -> list[str] | None:

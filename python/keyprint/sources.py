@@ -9,6 +9,7 @@ imported, or whose import rewrote it, does not speak for the code that runs.
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 
@@ -28,6 +29,9 @@ __all__ = ["Source", "Sources"]
 _INTERPRETER: Final = f"{sys.implementation.cache_tag} {sys.hexversion:x} optimize={sys.flags.optimize}"
 
 _PART: Final = "table"
+
+#: What `from __future__` leaves in the flags of code.
+_FUTURE: Final = 0x1FE0000
 
 
 class Source:
@@ -55,9 +59,11 @@ class Source:
 class _File:
     """One version of a file."""
 
-    __slots__ = ("digest", "name", "table")
+    __slots__ = ("digest", "name", "stamp", "table")
 
-    def __init__(self, name: str, digest: Fingerprint, table: SourceTable | None) -> None:
+    def __init__(self, name: str, digest: Fingerprint, table: SourceTable | None, stamp: object) -> None:
+        #: When it was written, and how long it is.
+        self.stamp = stamp
         self.name = name
         self.digest = digest
         self.table = table
@@ -100,11 +106,13 @@ class Sources:
         name, line = code.co_name, code.co_firstlineno
         file = self._files.get(code.co_filename)
         found = None
-        if file is not None and file.table is not None:
+        # What byte code does not tell, such as annotations of locals, may have been edited.
+        is_same = file is not None and file.stamp == _stamp(code.co_filename)
+        if is_same and file is not None and file.table is not None:
             found = file.table.find(name, line, bytes(digest))
         if found is None:
             # Not looked at yet, or edited and loaded again since.
-            file = self._load(code.co_filename, globals_, file)
+            file = self._load(code, globals_, file)
             if file is not None and file.table is not None:
                 found = file.table.find(name, line, bytes(digest))
         text_digest = None
@@ -112,19 +120,24 @@ class Sources:
             text_digest = file.table.digest_at(name, line)
         return Source(digest, file, found, text_digest)
 
-    def _load(self, name: str, globals_: dict[str, Any], known: _File | None) -> _File | None:
+    def _load(self, code: CodeType, globals_: dict[str, Any], known: _File | None) -> _File | None:
+        name = code.co_filename
+        stamp = _stamp(name)
         content = _content(name, globals_)
         if content is None:
             return None
         digest = fingerprint(content)
         if known is not None and known.digest == digest:
+            known.stamp = stamp
             return known
-        file = _File(name, digest, self._table(name, content, digest))
+        # Cells and the like are compiled as those before them have asked for.
+        flags = code.co_flags & _FUTURE if name.startswith("<") else 0
+        file = _File(name, digest, self._table(name, content, digest, flags), stamp)
         self._files[name] = file
         return file
 
-    def _table(self, name: str, content: bytes, digest: Fingerprint) -> SourceTable | None:
-        key = Key("source table", {"file": digest, "interpreter": _INTERPRETER})
+    def _table(self, name: str, content: bytes, digest: Fingerprint, flags: int) -> SourceTable | None:
+        key = Key("source table", {"file": digest, "interpreter": _INTERPRETER, "flags": flags})
         if self._store is not None:
             entry = self._store.get(key)
             if entry is not None:
@@ -132,10 +145,19 @@ class Sources:
                 if table is not None:
                     return table
         self.parsed += 1
-        table = _parse(name, content)
+        table = _parse(name, content, flags)
         if table is not None and self._store is not None:
             self._store.put(key, {_PART: table.to_bytes()}, {"functions": len(table)})
         return table
+
+
+def _stamp(name: str) -> object:
+    """Return what changes when a file is written; nothing equals it where there is no file."""
+    try:
+        found = os.stat(name)
+    except (OSError, ValueError):
+        return object()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _content(name: str, globals_: dict[str, Any]) -> bytes | None:
@@ -167,7 +189,7 @@ def _decoded(content: bytes) -> str | None:
         return None
 
 
-def _parse(name: str, content: bytes) -> SourceTable | None:
+def _parse(name: str, content: bytes, flags: int) -> SourceTable | None:
     """Return the table of a file, with what the interpreter compiles it to; nothing if it is no Python."""
     import warnings
 
@@ -177,7 +199,7 @@ def _parse(name: str, content: bytes) -> SourceTable | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = compile(content, name, "exec", dont_inherit=True)
+            module = compile(content, name, "exec", flags=flags, dont_inherit=True)
         table = SourceTable.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

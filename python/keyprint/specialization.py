@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._native import _set_target_type
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
@@ -11,6 +13,10 @@ if TYPE_CHECKING:
     from ._native import Entry
     from .argument import Argument
     from .keys import Key
+
+    _Pair = tuple[Any, Any]
+else:
+    _Pair = tuple
 
 __all__ = ["Artifact", "NativeCode", "Specialization", "Target"]
 
@@ -104,7 +110,7 @@ class Artifact:
         return self._entry.load(part)
 
 
-class Target:
+class Target(_Pair):
     """What to compile for, and where to run it.
 
     ``identity`` is everything that compiled code depends on: architecture, features, toolchain. ``device``
@@ -112,22 +118,27 @@ class Target:
     one of several equal devices is good for all of them.
     """
 
-    __slots__ = ("device", "identity")
+    __slots__ = ()
 
-    def __init__(self, identity: Any, device: Any = None) -> None:
-        self.identity = identity
-        self.device = device
+    def __new__(cls, identity: Any, device: Any = None) -> Target:
+        hash(device)
+        return super().__new__(cls, (identity, device))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Target):
-            return NotImplemented
-        return (self.identity, self.device) == (other.identity, other.device)
+    @property
+    def identity(self) -> Any:
+        """Everything that compiled code depends on."""
+        return self[0]
 
-    def __hash__(self) -> int:
-        return hash((self.identity, self.device))
+    @property
+    def device(self) -> Any:
+        """Where it runs."""
+        return self[1]
 
     def __repr__(self) -> str:
         return f"Target({self.identity!r}, device={self.device!r})"
+
+
+_set_target_type(Target)
 
 
 class NativeCode:
@@ -159,6 +170,9 @@ class NativeCode:
             raise ValueError(f"`result` is 'i64' or 'f64', found {result!r}")
         self.address = address
         self.words = None if words is None else tuple(words)
+        for word in self.words or ():
+            if not isinstance(word, str):
+                raise TypeError(f"`words` is a list of words, found {word!r} in it")
         self.result = result
         self.keep = keep
 
@@ -176,6 +190,10 @@ def _all_words(argument: Argument) -> list[tuple[int, str, int]]:
         return [(argument.step, "address", 0)]
     if argument.kind == "scalar" and argument.type in _NUMBERS:
         return [(argument.step, _NUMBERS[argument.type], 0)]
+    if argument.kind == "scalar":
+        raise TypeError(
+            f"native code cannot be given a `{argument.type}` by default\nhint: say what it is given with `words`"
+        )
     members = argument.members or {}
     return [word for one in members.values() for word in _all_words(one)]
 
@@ -193,27 +211,34 @@ def _word(text: str, arguments: Mapping[str, Argument]) -> tuple[int, str, int]:
         head, found, number = path.partition(suffix)
         if found and number[:-1].isdigit() and number.endswith("]"):
             path, kind, at = head, name, int(number[:-1])
-    names = path.split(".")
+    # `pair[0].x` is an item of a tuple, and a member of that.
+    names = path.replace("[", ".[").split(".")
     argument = arguments.get(names[0])
     for name in names[1:]:
-        argument = None if argument is None else (argument.members or {}).get(name)
+        place: Any = int(name[1:-1]) if name.startswith("[") and name[1:-1].isdigit() else name
+        argument = None if argument is None else (argument.members or {}).get(place)
     if argument is None or argument.step is None:
         raise ValueError(
             f"the word `{text}` names nothing that the kernel reads\nhint: it reads "
             f"{', '.join(f'`{name}`' for name in _paths(arguments)) or 'nothing'}"
         )
-    if argument.kind == "array":
-        return argument.step, kind if kind in ("size", "stride") else "address", at
-    if kind:
+    if argument.kind == "array" and kind in ("", "size", "stride"):
+        if kind and at >= (argument.ndim or 0):
+            raise ValueError(f"the word `{text}` names a dimension that an array of {argument.ndim} has not")
+        return argument.step, kind or "address", at
+    is_number = argument.kind in ("scalar", "value") and (argument.type or "") in _NUMBERS
+    is_numpy = argument.kind == "scalar" and str(argument.type).startswith("numpy.")
+    if kind in ("i64", "f64", "f32") and (is_number or is_numpy):
         return argument.step, kind, at
-    if argument.type not in _NUMBERS:
+    if kind or not is_number:
         raise ValueError(f"the word `{text}` is a `{argument.type}`, expected an array or a number")
-    return argument.step, _NUMBERS[argument.type], 0
+    return argument.step, _NUMBERS[argument.type or ""], 0
 
 
 def _paths(arguments: Mapping[Any, Argument], before: str = "") -> list[str]:
     found = []
     for name, argument in arguments.items():
-        found.append(f"{before}{name}")
-        found += _paths(argument.members or {}, f"{before}{name}.")
+        here = f"{before}[{name}]" if isinstance(name, int) else f"{before}.{name}" if before else str(name)
+        found.append(here)
+        found += _paths(argument.members or {}, here)
     return found

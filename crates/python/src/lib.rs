@@ -51,7 +51,7 @@ mod _native {
     #[pymodule_export]
     use crate::launch::{
         _add_entry, _add_world, _array_spec, _dlpack_spec, _forget_worlds, _has_world, _kernel_stats,
-        _kernel_type, _make_kernel,
+        _kernel_type, _make_kernel, _set_target_type,
     };
     #[pymodule_export]
     use crate::source::{SourceFunction, SourceTable};

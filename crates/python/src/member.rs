@@ -45,6 +45,12 @@ impl Member {
         Self { name: name.unbind(), slot, place: Cell::new((std::ptr::null(), 0)) }
     }
 
+    /// Whether it is kept in a slot of its own, and not among the other attributes.
+    #[inline(always)]
+    pub(crate) fn is_slot(&self) -> bool {
+        self.slot.is_some()
+    }
+
     /// Reads it from an instance of the class that the member was made for.
     #[inline]
     pub(crate) fn read<'a, 'py>(

@@ -16,20 +16,8 @@ pub(crate) struct ArrayHead {
     pub(crate) shape: *const isize,
     pub(crate) strides: *const isize,
     pub(crate) owner: *mut ffi::PyObject,
-    pub(crate) dtype: *mut DtypeHead,
+    pub(crate) dtype: *mut ffi::PyObject,
     pub(crate) flags: i32,
-}
-
-/// The head of NumPy's `PyArray_Descr`, as far as 1.x and 2.x agree.
-#[repr(C)]
-pub(crate) struct DtypeHead {
-    base: ffi::PyObject,
-    scalar: *mut ffi::PyTypeObject,
-    pub(crate) kind: u8,
-    pub(crate) code: u8,
-    pub(crate) byte_order: u8,
-    flags: u8,
-    pub(crate) number: i32,
 }
 
 pub(crate) const C_CONTIGUOUS: i32 = 0x1;

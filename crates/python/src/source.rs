@@ -167,6 +167,8 @@ impl SourceFunction {
             How::Called => "called",
             How::Annotation => "annotation",
             How::Super => "super",
+            How::Imported => "imported",
+            How::Builtin => "builtin",
         };
         let one = |one: &keyprint_source::Use| {
             (root(py, &one.root)?, path(py, &one.path)?, how(one.how), one.line).into_pyobject(py)
@@ -183,8 +185,8 @@ impl SourceFunction {
                 Slot::Keyword(name) => name.into_pyobject(py)?.into_any(),
             };
             let (argument, callee) = (root(py, &one.root)?, root(py, &one.callee)?);
-            (argument, path(py, &one.path)?, callee, path(py, &one.callee_path)?, slot, one.line)
-                .into_pyobject(py)
+            let paths = (path(py, &one.path)?, path(py, &one.callee_path)?);
+            (argument, paths.0, callee, paths.1, slot, one.line, one.call).into_pyobject(py)
         };
         self.function.passes.iter().map(one).collect()
     }

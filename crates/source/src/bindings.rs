@@ -12,18 +12,18 @@ use ruff_python_ast::{
 pub(crate) enum Binding<'a> {
     /// A parameter of the function that is looked at.
     Parameter(u16),
-    /// Assigned once, to this.
-    Once(&'a Expr),
+    /// Assigned, to this.
+    Assigned(&'a Expr),
     /// Bound by an import statement.
     Import { module: String, level: u32, name: Option<String> },
     /// Anything else.
     Local,
 }
 
-/// The names that a scope binds.
+/// The names that a scope binds, each as often as it is bound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bindings<'a> {
-    pub(crate) names: HashMap<&'a str, Binding<'a>>,
+    pub(crate) names: HashMap<&'a str, Vec<Binding<'a>>>,
     pub(crate) globals: HashSet<&'a str>,
     pub(crate) nonlocals: HashSet<&'a str>,
 }
@@ -61,7 +61,7 @@ impl<'a> Bindings<'a> {
             // A parameter that is assigned to as well still holds what was passed, at times.
             let binding = if own { Binding::Parameter(at as u16) } else { Binding::Local };
             if !self.globals.contains(name) {
-                self.names.insert(name, binding);
+                self.bind(name, binding);
             }
         }
     }
@@ -74,13 +74,12 @@ impl<'a> Bindings<'a> {
                 TypeParam::TypeVarTuple(parameter) => &parameter.name,
                 TypeParam::ParamSpec(parameter) => &parameter.name,
             };
-            self.names.insert(name.as_str(), Binding::Local);
+            self.bind(name.as_str(), Binding::Local);
         }
     }
 
     fn bind(&mut self, name: &'a str, binding: Binding<'a>) {
-        let binding = if self.names.contains_key(name) { Binding::Local } else { binding };
-        self.names.insert(name, binding);
+        self.names.entry(name).or_default().push(binding);
     }
 }
 
@@ -123,7 +122,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
             Stmt::Assign(assign) => {
                 self.visit_expr(&assign.value);
                 match &*assign.targets {
-                    [Expr::Name(name)] => self.found.bind(name.id.as_str(), Binding::Once(&assign.value)),
+                    [Expr::Name(name)] => self.found.bind(name.id.as_str(), Binding::Assigned(&assign.value)),
                     targets => targets.iter().for_each(|target| self.visit_expr(target)),
                 }
             }
@@ -133,7 +132,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                 }
                 match (&*assign.target, &assign.value) {
                     (Expr::Name(name), Some(value)) => {
-                        self.found.bind(name.id.as_str(), Binding::Once(value));
+                        self.found.bind(name.id.as_str(), Binding::Assigned(value));
                     }
                     // An annotation alone makes a name local too.
                     (target, _) => self.visit_expr(target),
@@ -150,11 +149,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                         }
                     };
                     let binding = Binding::Import { module: module.to_owned(), level: 0, name: None };
-                    // `import a.b, a.c` binds `a` twice, to the same.
-                    match self.found.names.get(name) {
-                        Some(Binding::Import { module: known, level: 0, name: None }) if known == module => {}
-                        _ => self.found.bind(name, binding),
-                    }
+                    self.found.bind(name, binding);
                 }
             }
             Stmt::ImportFrom(import) => self.import_from(import),

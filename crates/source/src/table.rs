@@ -3,7 +3,8 @@
 use keyprint_fingerprint::Fingerprint;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
-    AnyNodeRef, AnyParameterRef, Expr, ModModule, Parameters, Stmt, StmtFunctionDef, TypeParams,
+    AnyNodeRef, AnyParameterRef, Comprehension, Expr, ModModule, Parameters, Stmt, StmtFunctionDef,
+    TypeParams,
 };
 use ruff_text_size::{Ranged, TextRange};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use crate::parse::{SourceError, with_tree};
 use crate::uses::{self, Body, Found, Pass, Subject, Use, decorator_chain, digest_bytes};
 
 /// The version of tables as bytes, and of what is found in a file.
-pub const TABLE_VERSION: u32 = 1;
+pub const TABLE_VERSION: u32 = 2;
 
 /// The functions of a file, in source order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,6 +216,24 @@ impl<'a> Finder<'a, '_> {
         self.names.pop();
     }
 
+    /// Goes on inside a comprehension, whose names what is inside may hold on to.
+    fn comprehension(&mut self, parts: &[&'a Expr], generators: &'a [Comprehension]) {
+        let Some((first, rest)) = generators.split_first() else { return };
+        self.visit_expr(&first.iter);
+        let mut own = Bindings::default();
+        for generator in generators {
+            own.names.extend(Bindings::of_target(&generator.target).names);
+        }
+        self.enclosing.push(own);
+        first.ifs.iter().for_each(|condition| self.visit_expr(condition));
+        for generator in rest {
+            self.visit_expr(&generator.iter);
+            generator.ifs.iter().for_each(|condition| self.visit_expr(condition));
+        }
+        parts.iter().for_each(|part| self.visit_expr(part));
+        self.enclosing.pop();
+    }
+
     fn defaults(&mut self, list: Option<&'a Parameters>) {
         for parameter in list.into_iter().flat_map(Parameters::iter_non_variadic_params) {
             if let Some(default) = parameter.default() {
@@ -246,7 +265,17 @@ impl<'a> Visitor<'a> for Finder<'a, '_> {
     }
 
     fn visit_expr(&mut self, expr: &'a Expr) {
-        let Expr::Lambda(lambda) = expr else { return visitor::walk_expr(self, expr) };
+        let lambda = match expr {
+            Expr::Lambda(lambda) => lambda,
+            Expr::ListComp(comp) => return self.comprehension(&[&comp.elt], &comp.generators),
+            Expr::SetComp(comp) => return self.comprehension(&[&comp.elt], &comp.generators),
+            Expr::Generator(comp) => return self.comprehension(&[&comp.elt], &comp.generators),
+            Expr::DictComp(comp) => {
+                let parts: Vec<&'a Expr> = comp.key.as_deref().into_iter().chain([&*comp.value]).collect();
+                return self.comprehension(&parts, &comp.generators);
+            }
+            _ => return visitor::walk_expr(self, expr),
+        };
         self.defaults(lambda.parameters.as_deref());
         let subject = Subject {
             parameters: lambda.parameters.as_deref(),

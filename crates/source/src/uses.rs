@@ -4,6 +4,8 @@
 //! that ends in a plain use is a [`Use`]; one that is handed to another function is a [`Pass`], whose
 //! meaning is up to that function.
 
+use std::cell::Cell;
+
 use keyprint_fingerprint::Fingerprint;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
@@ -19,7 +21,7 @@ use crate::parse::with_expression;
 /// Longer chains count as a use of what their beginning leads to.
 const LONGEST_PATH: usize = 24;
 
-/// Longer chains of names for names are not followed.
+/// Longer chains of names for names, and names for more things than this, are not followed.
 const MOST_ALIASES: usize = 16;
 
 /// Where a chain begins.
@@ -53,6 +55,10 @@ pub enum How {
     Annotation,
     /// It is looked up behind a class, by `super()`.
     Super,
+    /// It is imported, whatever is done with it then.
+    Imported,
+    /// It is taken for the builtin of its name.
+    Builtin,
 }
 
 /// A chain that is read.
@@ -92,6 +98,8 @@ pub struct Pass {
     pub slot: Slot,
     /// Where it is handed over.
     pub line: u32,
+    /// The number of the call: arguments of one call have the same.
+    pub call: u32,
 }
 
 /// What a function reads.
@@ -138,6 +146,8 @@ pub(crate) fn of<'a>(
         classes: class.into_iter().collect(),
         lines,
         annotation: false,
+        calls: 0,
+        cut: Cell::new(false),
         found: Found::default(),
     };
     reader.annotations(subject.parameters, subject.returns, subject.type_parameters);
@@ -151,7 +161,7 @@ pub(crate) fn of<'a>(
         (
             (one.root.clone(), one.path.clone()),
             (one.callee.clone(), one.callee_path.clone()),
-            one.slot.clone(),
+            (one.slot.clone(), one.call),
         )
     });
     found
@@ -182,6 +192,9 @@ struct Reader<'a, 'l> {
     classes: Vec<&'a str>,
     lines: &'l Lines,
     annotation: bool,
+    calls: u32,
+    /// Whether a name was met that stands for something of itself.
+    cut: Cell<bool>,
     found: Found,
 }
 
@@ -222,28 +235,53 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// What a name leads to; nothing if it is a local that holds no more than the function's own work.
-    fn resolve(&self, name: &str, aliases: usize) -> Option<Chain> {
-        let root = |root| Some(Chain { root, path: Vec::new() });
-        for (at, scope) in self.scopes.iter().enumerate().rev() {
+    /// What a name leads to, seen from the first `visible` scopes; nothing if it holds no more than the
+    /// function's own work. `through` are the names that were looked at on the way.
+    fn resolve(&self, name: &str, visible: usize, through: &mut Vec<String>) -> Option<Vec<Chain>> {
+        let root = |root| Some(vec![Chain { root, path: Vec::new() }]);
+        for (at, scope) in self.scopes[..visible].iter().enumerate().rev() {
             // The names of a class are seen in its body only.
-            if scope.is_class && at + 1 != self.scopes.len() {
+            if scope.is_class && at + 1 != visible {
                 continue;
             }
             if scope.bindings.globals.contains(name) {
                 return root(Root::Global(self.mangled(name)));
             }
-            match scope.bindings.names.get(name) {
-                None => {}
-                Some(Binding::Parameter(at)) => return root(Root::Parameter(*at)),
-                Some(Binding::Once(value)) if aliases < MOST_ALIASES => {
-                    return self.chain(value, aliases + 1);
-                }
-                Some(Binding::Import { module, level, name }) => {
-                    return root(Root::Import { module: module.clone(), level: *level, name: name.clone() });
-                }
-                Some(Binding::Once(_) | Binding::Local) => return None,
+            let Some(bindings) = scope.bindings.names.get(name) else { continue };
+            if through.len() > MOST_ALIASES || bindings.len() > MOST_ALIASES {
+                return None;
             }
+            let step = format!("{at} {name}");
+            if through.contains(&step) {
+                // It stands for something of itself: whoever assigns it reads that whole.
+                self.cut.set(true);
+                return None;
+            }
+            through.push(step);
+            let mut found = Vec::new();
+            for binding in bindings {
+                match binding {
+                    Binding::Parameter(at) => found.extend(root(Root::Parameter(*at))?),
+                    // What it stood for when it was assigned: seen from there.
+                    Binding::Assigned(value) => {
+                        found.extend(self.chains(value, at + 1, through).unwrap_or_default());
+                    }
+                    Binding::Import { module, level, name } => {
+                        let (module, name) = (module.clone(), name.clone());
+                        found.extend(root(Root::Import { module, level: *level, name })?);
+                    }
+                    Binding::Local => {}
+                }
+                if found.len() > MOST_ALIASES {
+                    through.pop();
+                    return None;
+                }
+            }
+            through.pop();
+            return (!found.is_empty()).then_some(found);
+        }
+        if name == "__class__" && !self.classes.is_empty() {
+            return root(Root::Free(name.to_owned()));
         }
         for bindings in self.enclosing.iter().rev() {
             if bindings.globals.contains(name) {
@@ -256,17 +294,19 @@ impl<'a> Reader<'a, '_> {
         root(Root::Global(self.mangled(name)))
     }
 
-    /// The chain that an expression is, if it is one.
-    fn chain(&self, expr: &'a Expr, aliases: usize) -> Option<Chain> {
+    /// The chains that an expression may be, if it is one: several if a name in it is bound several times.
+    fn chains(&self, expr: &'a Expr, visible: usize, through: &mut Vec<String>) -> Option<Vec<Chain>> {
         // From the last member inwards to the root.
         let mut members: Vec<String> = Vec::new();
         let mut expr = expr;
         loop {
             match expr {
                 Expr::Name(name) => {
-                    let mut chain = self.resolve(name.id.as_str(), aliases)?;
-                    chain.path.extend(members.into_iter().rev());
-                    return Some(chain);
+                    let mut found = self.resolve(name.id.as_str(), visible, through)?;
+                    for chain in &mut found {
+                        chain.path.extend(members.iter().rev().cloned());
+                    }
+                    return Some(found);
                 }
                 Expr::Attribute(attribute) => {
                     members.push(self.mangled(&attribute.attr));
@@ -282,9 +322,15 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// The chains that an expression may be here.
+    fn here(&self, expr: &'a Expr) -> Option<Vec<Chain>> {
+        self.chains(expr, self.scopes.len(), &mut Vec::new())
+    }
+
+    /// Whether an expression is the name of a builtin, as far as the text tells.
     fn is_builtin(&self, expr: &'a Expr, name: &str) -> bool {
         matches!(expr, Expr::Name(found) if found.id.as_str() == name)
-            && matches!(self.chain(expr, 0), Some(Chain { root: Root::Global(_), .. }))
+            && matches!(self.here(expr).as_deref(), Some([Chain { root: Root::Global(_), .. }]))
     }
 
     /// `getattr(owner, "member")` is `owner.member`.
@@ -300,11 +346,52 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// The member that `super().member` or `super(C, self).member` asks for.
-    fn as_super(&self, expr: &'a Expr) -> Option<String> {
+    /// The call and the member of `super().member` or `super(C, self).member`.
+    fn as_super(&self, expr: &'a Expr) -> Option<(&'a ExprCall, String)> {
         let Expr::Attribute(attribute) = expr else { return None };
         let Expr::Call(call) = &*attribute.value else { return None };
-        self.is_builtin(&call.func, "super").then(|| self.mangled(&attribute.attr))
+        self.is_builtin(&call.func, "super").then(|| (call, self.mangled(&attribute.attr)))
+    }
+
+    /// Takes note of what `super` is asked for; nothing if it is kept for later.
+    fn behind(&mut self, call: &'a ExprCall, member: Option<String>) {
+        self.builtin("super", call.range());
+        let mut owners = vec![Chain { root: Root::Parameter(0), path: Vec::new() }];
+        if let [class, object] = &*call.arguments.args {
+            self.visit_expr(class);
+            match self.here(object) {
+                Some(found) => owners = found,
+                None => return self.visit_expr(object),
+            }
+        }
+        for mut owner in owners {
+            owner.path.extend(member.clone());
+            self.used(owner, How::Super, call.range());
+        }
+    }
+
+    /// Takes note that a name is taken for a builtin, which the program may have replaced.
+    fn builtin(&mut self, name: &str, range: TextRange) {
+        let chain = Chain { root: Root::Global(name.to_owned()), path: Vec::new() };
+        self.used(chain, How::Builtin, range);
+    }
+
+    /// Takes note of the builtins that a chain goes through.
+    fn builtins(&mut self, expr: &'a Expr) {
+        let mut expr = expr;
+        loop {
+            expr = match expr {
+                Expr::Attribute(attribute) => &attribute.value,
+                Expr::Call(call) => match self.as_getattr(call) {
+                    Some((owner, _)) => {
+                        self.builtin("getattr", call.range());
+                        owner
+                    }
+                    None => return,
+                },
+                _ => return,
+            };
+        }
     }
 
     fn line(&self, range: TextRange) -> u32 {
@@ -324,21 +411,24 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn call(&mut self, call: &'a ExprCall) {
-        if let Some(member) = self.as_super(&call.func) {
-            let chain = Chain { root: Root::Parameter(0), path: vec![member] };
-            self.used(chain, How::Super, call.range());
+        if let Some((behind, member)) = self.as_super(&call.func) {
+            self.behind(behind, Some(member));
             self.visit_arguments(&call.arguments);
             return;
         }
         if self.is_builtin(&call.func, "super") {
             // Kept for later: anything may be asked of it.
-            let chain = Chain { root: Root::Parameter(0), path: Vec::new() };
-            self.used(chain, How::Super, call.range());
+            return self.behind(call, None);
         }
-        let callee = self.chain(&call.func, 0).filter(|callee| callee.path.len() <= LONGEST_PATH);
-        match &callee {
-            Some(callee) => self.used(callee.clone(), How::Called, call.func.range()),
-            None => self.visit_expr(&call.func),
+        self.calls += 1;
+        let number = self.calls;
+        let callees = self.here(&call.func).unwrap_or_default();
+        if callees.is_empty() {
+            self.visit_expr(&call.func);
+        }
+        self.builtins(&call.func);
+        for callee in &callees {
+            self.used(callee.clone(), How::Called, call.func.range());
         }
         let mut positions = Some(0u16);
         for argument in &call.arguments.args {
@@ -348,27 +438,36 @@ impl<'a> Reader<'a, '_> {
             }
             let slot = positions.map(Slot::Position);
             positions = positions.and_then(|at| at.checked_add(1));
-            self.argument(argument, callee.as_ref(), slot);
+            self.argument(argument, &callees, slot, number);
         }
         for keyword in &call.arguments.keywords {
             let slot = keyword.arg.as_ref().map(|name| Slot::Keyword(name.to_string()));
-            self.argument(&keyword.value, callee.as_ref(), slot);
+            self.argument(&keyword.value, &callees, slot, number);
         }
     }
 
-    fn argument(&mut self, argument: &'a Expr, callee: Option<&Chain>, slot: Option<Slot>) {
-        match (self.chain(argument, 0), callee, slot) {
-            (Some(chain), Some(callee), Some(slot)) if chain.path.len() <= LONGEST_PATH => {
+    fn argument(&mut self, argument: &'a Expr, callees: &[Chain], slot: Option<Slot>, call: u32) {
+        let (Some(chains), Some(slot), false) = (self.here(argument), slot, callees.is_empty()) else {
+            return self.visit_expr(argument);
+        };
+        let long = |chain: &Chain| chain.path.len() > LONGEST_PATH;
+        if chains.iter().any(long) || callees.iter().any(long) {
+            return self.visit_expr(argument);
+        }
+        self.builtins(argument);
+        let line = self.line(argument.range());
+        for chain in &chains {
+            for callee in callees {
                 self.found.passes.push(Pass {
-                    root: chain.root,
-                    path: chain.path,
+                    root: chain.root.clone(),
+                    path: chain.path.clone(),
                     callee: callee.root.clone(),
                     callee_path: callee.path.clone(),
-                    slot,
-                    line: self.line(argument.range()),
+                    slot: slot.clone(),
+                    line,
+                    call,
                 });
             }
-            _ => self.visit_expr(argument),
         }
     }
 
@@ -446,8 +545,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             }
             Stmt::Assign(assign) => {
                 // A name for a chain stands for it wherever it is used.
-                let is_alias =
-                    matches!(&*assign.targets, [Expr::Name(name)] if self.is_alias(name.id.as_str()));
+                let is_alias = matches!(&*assign.targets, [Expr::Name(name)] if self.is_alias(name.id.as_str(), &assign.value));
                 if !is_alias {
                     self.visit_expr(&assign.value);
                     assign.targets.iter().for_each(|target| self.visit_expr(target));
@@ -455,7 +553,10 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             }
             Stmt::AnnAssign(assign) => {
                 self.visit_annotation(&assign.annotation);
-                let is_alias = matches!(&*assign.target, Expr::Name(name) if self.is_alias(name.id.as_str()));
+                let is_alias = match (&*assign.target, &assign.value) {
+                    (Expr::Name(name), Some(value)) => self.is_alias(name.id.as_str(), value),
+                    _ => false,
+                };
                 if !is_alias {
                     if let Some(value) = &assign.value {
                         self.visit_expr(value);
@@ -463,9 +564,18 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                     self.visit_expr(&assign.target);
                 }
             }
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    self.imported(alias.name.as_str(), 0, stmt.range());
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let module = import.module.as_ref().map_or("", |module| module.as_str());
+                self.imported(module, import.level, stmt.range());
+            }
             Stmt::AugAssign(assign) => {
                 // The target is read as well, whatever its context says.
-                if let Some(chain) = self.chain(&assign.target, 0) {
+                for chain in self.here(&assign.target).unwrap_or_default() {
                     self.used(chain, How::Whole, assign.target.range());
                 }
                 self.visit_expr(&assign.target);
@@ -476,20 +586,21 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
     }
 
     fn visit_expr(&mut self, expr: &'a Expr) {
-        if let Some(member) = self.as_super(expr) {
-            let chain = Chain { root: Root::Parameter(0), path: vec![member] };
-            return self.used(chain, How::Super, expr.range());
+        if let Some((call, member)) = self.as_super(expr) {
+            return self.behind(call, Some(member));
         }
         match expr {
             // Binding a name reads nothing.
             Expr::Name(name) if !matches!(name.ctx, ExprContext::Load) => {}
-            Expr::Name(_) | Expr::Attribute(_) => match self.chain(expr, 0) {
-                Some(chain) => self.used(chain, How::Whole, expr.range()),
-                None => visitor::walk_expr(self, expr),
-            },
-            Expr::Call(call) => match self.chain(expr, 0) {
-                Some(chain) => self.used(chain, How::Whole, expr.range()),
-                None => self.call(call),
+            Expr::Name(_) | Expr::Attribute(_) | Expr::Call(_) => match (self.here(expr), expr) {
+                (Some(chains), _) => {
+                    self.builtins(expr);
+                    for chain in chains {
+                        self.used(chain, How::Whole, expr.range());
+                    }
+                }
+                (None, Expr::Call(call)) => self.call(call),
+                (None, _) => visitor::walk_expr(self, expr),
             },
             Expr::StringLiteral(text) if self.annotation => {
                 self.quoted(text.value.to_str(), expr.range());
@@ -534,20 +645,28 @@ impl<'a> Reader<'a, '_> {
         };
         for mut members in parsed {
             let name = members.remove(0);
-            if let Some(mut chain) = self.resolve(&name, 0) {
-                chain.path.extend(members);
+            for mut chain in self.resolve(&name, self.scopes.len(), &mut Vec::new()).unwrap_or_default() {
+                chain.path.extend(members.iter().cloned());
                 self.used(chain, How::Annotation, range);
             }
         }
     }
 
-    /// Whether a name of the innermost scope is another name for a chain.
-    fn is_alias(&self, name: &str) -> bool {
+    /// Whether what is assigned to a name of the innermost scope is a chain, which the name then stands for.
+    fn is_alias(&self, name: &str, value: &'a Expr) -> bool {
         let scope = self.scopes.last().expect("the function's own scope is never left");
-        match scope.bindings.names.get(name) {
-            Some(Binding::Once(value)) => !scope.is_class && self.chain(value, 1).is_some(),
-            _ => false,
+        !scope.is_class && scope.bindings.names.contains_key(name) && {
+            // The name must lead to it from everywhere: otherwise the value is read here.
+            self.cut.set(false);
+            self.here(value).is_some()
+                && self.resolve(name, self.scopes.len(), &mut Vec::new()).is_some()
+                && !self.cut.get()
         }
+    }
+
+    fn imported(&mut self, module: &str, level: u32, range: TextRange) {
+        let root = Root::Import { module: module.to_owned(), level, name: None };
+        self.used(Chain { root, path: Vec::new() }, How::Imported, range);
     }
 }
 

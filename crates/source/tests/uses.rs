@@ -33,6 +33,8 @@ fn reads(text: &str) -> Vec<String> {
             How::Called => "()",
             How::Annotation => ": ",
             How::Super => " super",
+            How::Imported => " imported",
+            How::Builtin => " builtin",
         };
         format!("{}{how}", chain(&function, &one.root, &one.path))
     });
@@ -60,7 +62,7 @@ fn names_and_members() {
     check("def f(a): return a.x[a.i].y", &["<a>.x", "<a>.i"]);
     check("def f(a): a.x[0] = 1", &["<a>.x"]);
     check("def f(a): a.x = N", &["N", "<a>.x"]);
-    check("def f(a): return getattr(a, 'x').y", &["<a>.x.y"]);
+    check("def f(a): return getattr(a, 'x').y", &["getattr builtin", "<a>.x.y"]);
     check("def f(a): return getattr(a, n)", &["getattr()", "<a> -> getattr[0]", "n -> getattr[1]"]);
     check("def f(a):\n  x = 1\n  return x + y", &["y"]);
 }
@@ -82,9 +84,22 @@ fn other_names_for_the_same() {
     check("def f(a):\n  b = a.x\n  return b.y", &["<a>.x.y"]);
     check("def f(a):\n  b = a.x\n  c = b.y\n  return c.z", &["<a>.x.y.z"]);
     check("def f(a):\n  b: T = a.x\n  return b.y", &["T: ", "<a>.x.y"]);
-    check("def f(a):\n  b = a.x\n  b = a.y\n  return b.z", &["<a>.x", "<a>.y"]);
-    check("def f(a):\n  b = a.x\n  for b in c: pass\n  return b.z", &["<a>.x", "c"]);
-    check("def f(a, b):\n  b = a.x\n  return b.z", &["<a>.x", "<b>.z"]);
+    check("def f(a):\n  b = a.x\n  b = a.y\n  return b.z", &["<a>.x.z", "<a>.y.z"]);
+    check("def f(a):\n  b = a.x\n  for b in c: pass\n  return b.z", &["c", "<a>.x.z"]);
+    check("def f(a, b):\n  b = a.x\n  return b.z", &["<a>.x.z", "<b>.z"]);
+    check("def f(a):\n  a = a.x\n  return a.y", &["<a>.x", "<a>.y"]);
+    check(
+        "def f(p):\n  a = p.x\n  b = a.y\n  a = b.z\n  return a.w",
+        &["<p>.x", "<p>.x.y", "<p>.x.y.z", "<p>.x.w"],
+    );
+    check("def f(a):\n  while N: a = a.next\n  return a.v", &["N", "<a>.next", "<a>.v"]);
+    check("def f(n):\n  s = CFG\n  return [s.x for CFG in n]", &["<n>", "CFG.x"]);
+    check("def f(n):\n  s = CFG\n  return (lambda CFG: s.y)(n)", &["CFG.y", "<n>"]);
+    check("def f(a, b):\n  s = a\n  def g(a): return s.x\n  return g(b)", &["<a>.x", "<b>"]);
+    check(
+        "def f(a):\n  s = a.x\n  def g():\n    nonlocal s\n    s = OTHER\n  return s.y",
+        &["OTHER", "<a>.x.y"],
+    );
     check("def f(a):\n  b = c\n  c = b\n  return c.z", &[]);
     check("def f(a):\n  b, c = a.x, a.y\n  return b.z", &["<a>.x", "<a>.y"]);
     check("def f(a):\n  b = a.x\n  def g(): return b.y\n  return g", &["<a>.x.y"]);
@@ -125,9 +140,14 @@ fn annotations_are_read() {
 
 #[test]
 fn imports_inside() {
-    check("def f(a):\n  import m.n\n  return m.n.x", &["import(m).n.x"]);
-    check("def f(a):\n  import m.n as k\n  return k.x", &["import(m.n).x"]);
-    check("def f(a):\n  from ..m import x as y\n  return y.z", &["import(..m:x).z"]);
+    check("def f(a):\n  import m.n\n  return m.n.x", &["import(m.n) imported", "import(m).n.x"]);
+    check("def f(a):\n  import m.n as k\n  return k.x", &["import(m.n) imported", "import(m.n).x"]);
+    check("def f(a):\n  from ..m import x as y\n  return y.z", &["import(..m) imported", "import(..m:x).z"]);
+    check(
+        "def f():\n  try: import a as c\n  except E: import b as c\n  return c.X",
+        &["import(a) imported", "E", "import(b) imported", "import(a).X", "import(b).X"],
+    );
+    check("def f():\n  from m import X\n  X = X + 1\n  return X", &["import(m) imported", "import(m:X)"]);
 }
 
 #[test]
@@ -138,9 +158,27 @@ fn private_members_carry_their_class() {
 
 #[test]
 fn what_is_behind_a_class() {
-    check("class C(B):\n  def f(self, a): return super().g(a.x)", &["<self>.g super", "<a>.x"]);
-    check("class C(B):\n  def f(self):\n    s = super()\n    return s.g()", &["<self> super", "super()"]);
-    check("class C(B):\n  def f(self): return super().v", &["<self>.v super"]);
+    check(
+        "class C(B):\n  def f(self, a): return super().g(a.x)",
+        &["super builtin", "<self>.g super", "<a>.x"],
+    );
+    check(
+        "class C(B):\n  def f(self):\n    s = super()\n    return s.g()",
+        &["super builtin", "<self> super"],
+    );
+    check("class C(B):\n  def f(self): return super().v", &["super builtin", "<self>.v super"]);
+    check("def f(a, b): return super(C, b).g()", &["super builtin", "C", "<b>.g super"]);
+    check("class C:\n  def f(self): return __class__.T", &["^__class__.T"]);
+}
+
+#[test]
+fn comprehensions_hold_names_for_what_is_inside() {
+    let found = function("FS = [lambda x: x * k for k in (1, 2)]", "<lambda>");
+    assert_eq!(found.uses[1].root, Root::Free("k".to_owned()));
+    let found = function("def g(n): return {k: (lambda: k + j + n) for k in n for j in k}", "<lambda>");
+    let roots: Vec<&Root> = found.uses.iter().map(|one| &one.root).collect();
+    let free = |name: &str| Root::Free(name.to_owned());
+    assert_eq!(roots, [&free("k"), &free("j"), &free("n")]);
 }
 
 #[test]

@@ -18,11 +18,8 @@ unsafe impl Send for Held {}
 unsafe impl Sync for Held {}
 
 impl Held {
-    /// Takes hold of an object: weakly if it may be somebody's data and can be referred to weakly.
+    /// Takes hold of an object: weakly if it can be referred to weakly.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> Self {
-        if is_part_of_the_program(object) {
-            return Self::strong(object);
-        }
         // SAFETY: the type of a live object. Types that have a place for weak references allow them,
         // others answer with an error, which is not looked at.
         unsafe {
@@ -86,19 +83,6 @@ fn is_alive(reference: &Py<PyAny>) -> bool {
 unsafe extern "C" {
     // Deprecated since 3.13 because the answer is borrowed; nothing is done with it here but comparing.
     fn PyWeakref_GetObject(reference: *mut ffi::PyObject) -> *mut ffi::PyObject;
-}
-
-/// Functions, classes and modules live as long as the program has them; nobody's data hangs on them.
-fn is_part_of_the_program(object: &Bound<'_, PyAny>) -> bool {
-    let class = object.get_type_ptr();
-    // SAFETY: addresses of static types are compared; the flags are those of a live type.
-    unsafe {
-        class == &raw mut ffi::PyFunction_Type
-            || class == &raw mut ffi::PyModule_Type
-            || class == &raw mut ffi::PyCFunction_Type
-            || class == &raw mut ffi::PyCode_Type
-            || ffi::PyType_Check(object.as_ptr()) != 0
-    }
 }
 
 /// Whether the interpreter itself keeps the weak references to an object.

@@ -11,8 +11,8 @@
 //!   objects do not hold: whoever asked looks again, and finds out whether that matters.
 //! - An object that a guard compares by address cannot have been replaced by another at the same
 //!   address: it is owned, or a weak reference to it is alive.
-//! - Arrays and instances are not kept alive: guards own functions, classes, modules, cells and plain
-//!   values, and refer to everything else weakly.
+//! - Arrays, instances and functions are not kept alive: guards own plain values, containers and classes,
+//!   and refer to everything else weakly.
 //! - Checking never raises: what cannot be told does not hold.
 
 mod held;
@@ -30,7 +30,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 pub(crate) use self::held::Held;
 pub(crate) use self::version::dict_version;
 use crate::member::Member;
-use crate::ndarray::{self, ArrayHead, DtypeHead};
+use crate::ndarray::{self, ArrayHead};
 use crate::walk::builtin::{dict_get, dict_len, dict_next};
 use crate::walk::plan::{assigned_version, type_version};
 
@@ -40,8 +40,8 @@ pub(crate) enum Check {
     Names { dict: Py<PyDict>, version: u64, entries: Vec<(Py<PyAny>, Option<Held>)> },
     /// What a function is made of.
     Function(FunctionState),
-    /// What a closure cell holds.
-    Cell { cell: Py<PyAny>, content: Option<Held> },
+    /// What a closure cell of a function holds.
+    Cell { function: Held, at: usize, content: Option<Held> },
     /// What a class and its bases define.
     Type { class: Py<PyType>, version: u32 },
     /// The items of a list.
@@ -61,36 +61,59 @@ pub(crate) enum Check {
     },
 }
 
-/// The objects that decide what a function does.
+/// The objects that decide what a function does. Its closure cells are its own for good.
 pub(crate) struct FunctionState {
-    function: Py<PyAny>,
+    function: Held,
     parts: [Option<Held>; 5],
 }
 
 impl FunctionState {
     fn new(function: &Bound<'_, PyAny>) -> Self {
         let parts = Self::read(function).map(|part| part.map(|part| Held::strong(&part)));
-        Self { function: function.clone().unbind(), parts }
+        Self { function: Held::of(function), parts }
     }
 
-    /// Code, defaults, keyword defaults, closure, attributes.
+    /// Code, defaults, keyword defaults, annotations, attributes.
     #[inline]
     fn read<'a, 'py>(function: &Bound<'py, PyAny>) -> [Option<Borrowed<'a, 'py, PyAny>>; 5] {
         let py = function.py();
         // SAFETY: the caller checked that this is a function; the parts are borrowed from it, or null.
         unsafe {
             let head = &*function.as_ptr().cast::<ffi::PyFunctionObject>();
-            [head.func_code, head.func_defaults, head.func_kwdefaults, head.func_closure, head.func_dict]
+            [head.func_code, head.func_defaults, head.func_kwdefaults, head.func_annotations, head.func_dict]
                 .map(|part| if part.is_null() { None } else { Some(Borrowed::from_ptr(py, part)) })
         }
     }
 
     fn holds(&self, py: Python<'_>) -> bool {
-        let found = Self::read(self.function.bind(py));
-        self.parts
-            .iter()
-            .zip(found)
-            .all(|(known, found)| same(known.as_ref(), found.as_ref().map(|one| one.as_ptr())))
+        let Some(function) = self.function.get(py) else { return false };
+        let found = Self::read(&function);
+        let mut pairs = self.parts.iter().zip(found);
+        pairs.all(|(known, found)| same(known.as_ref(), found.map(|one| one.as_ptr())))
+    }
+}
+
+/// What a closure cell of a function holds; nothing if there is no such cell, or it is empty.
+fn cell_content<'py>(function: &Bound<'py, PyAny>, at: usize) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: the caller checked that this is a function; its closure is null or a tuple of cells, whose
+    // content is a new reference or null.
+    unsafe {
+        let closure = (*function.as_ptr().cast::<ffi::PyFunctionObject>()).func_closure;
+        if closure.is_null() || at as isize >= ffi::PyTuple_GET_SIZE(closure) {
+            return None;
+        }
+        let cell = ffi::PyTuple_GET_ITEM(closure, at as isize);
+        Bound::from_owned_ptr_or_opt(function.py(), ffi::PyCell_Get(cell))
+    }
+}
+
+/// Whether what was found is what was held.
+#[inline]
+fn same(known: Option<&Held>, found: Option<*mut ffi::PyObject>) -> bool {
+    match (known, found) {
+        (Some(known), Some(found)) => known.is(found),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -101,7 +124,8 @@ pub(crate) struct ArrayState {
     flags: i32,
     shape: Vec<isize>,
     strides: Vec<isize>,
-    dtype: *mut DtypeHead,
+    /// Owned, so that no other can take its place.
+    dtype: Held,
 }
 
 impl ArrayState {
@@ -109,13 +133,15 @@ impl ArrayState {
         // SAFETY: the caller checked the type.
         let head = unsafe { ndarray::head(array.as_ptr()) };
         let (shape, strides) = Self::extent(head);
+        // SAFETY: an array has a data type.
+        let dtype = unsafe { Borrowed::from_ptr(array.py(), head.dtype) };
         Self {
             array: Held::of(array),
             data: head.data,
             flags: head.flags,
             shape: shape.to_vec(),
             strides: strides.to_vec(),
-            dtype: head.dtype,
+            dtype: Held::strong(&dtype),
         }
     }
 
@@ -135,20 +161,11 @@ impl ArrayState {
         // SAFETY: the very array that the state was made of.
         let head = unsafe { ndarray::head(array.as_ptr()) };
         let (shape, strides) = Self::extent(head);
-        (head.data, head.flags, head.dtype) == (self.data, self.flags, self.dtype)
+        (head.data, head.flags) == (self.data, self.flags)
+            && self.dtype.is(head.dtype)
             && shape == self.shape
             && strides == self.strides
             && head.flags & ndarray::WRITEABLE == 0
-    }
-}
-
-/// Whether what was found is what was held.
-#[inline]
-fn same(known: Option<&Held>, found: Option<*mut ffi::PyObject>) -> bool {
-    match (known, found) {
-        (Some(known), Some(found)) => known.is(found),
-        (None, None) => true,
-        _ => false,
     }
 }
 
@@ -175,10 +192,9 @@ impl Check {
                 all
             }
             Self::Function(state) => state.holds(py),
-            Self::Cell { cell, content } => {
-                // SAFETY: a cell; the content is a new reference or null.
-                let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyCell_Get(cell.as_ptr())) };
-                same(content.as_ref(), found.as_ref().map(Bound::as_ptr))
+            Self::Cell { function, at, content } => {
+                let Some(function) = function.get(py) else { return false };
+                same(content.as_ref(), cell_content(&function, *at).as_ref().map(Bound::as_ptr))
             }
             Self::Type { class, version } => type_version(class.bind(py)) == *version,
             Self::List { list, items } => {
@@ -349,18 +365,16 @@ impl Guards {
         PyTuple::new(py, found)
     }
 
-    /// Reads a closure cell: a tuple of its content, or an empty one.
-    #[pyo3(signature = (cell, /))]
-    fn cell<'py>(&self, cell: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-        let py = cell.py();
-        // SAFETY: the type is compared by address with that of cells.
-        if cell.get_type_ptr() != &raw mut ffi::PyCell_Type {
-            return Err(PyTypeError::new_err("expected a closure cell"));
+    /// Reads a closure cell of a function: a tuple of its content, or an empty one.
+    #[pyo3(signature = (function, at, /))]
+    fn cell<'py>(&self, function: &Bound<'py, PyAny>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let py = function.py();
+        if function.get_type_ptr() != &raw mut ffi::PyFunction_Type {
+            return Err(PyTypeError::new_err("expected a function"));
         }
-        // SAFETY: a cell; the content is a new reference or null.
-        let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyCell_Get(cell.as_ptr())) };
+        let found = cell_content(function, at);
         let content = found.as_ref().map(Held::of);
-        self.add(py, Check::Cell { cell: cell.clone().unbind(), content });
+        self.add(py, Check::Cell { function: Held::of(function), at, content });
         PyTuple::new(py, found)
     }
 
@@ -445,11 +459,11 @@ impl Check {
                 entries.iter().filter_map(|(_, held)| held.as_ref()).try_for_each(|held| held.traverse(visit))
             }
             Self::Function(state) => {
-                visit.call(&state.function)?;
+                state.function.traverse(visit)?;
                 state.parts.iter().flatten().try_for_each(|held| held.traverse(visit))
             }
-            Self::Cell { cell, content } => {
-                visit.call(cell)?;
+            Self::Cell { function, content, .. } => {
+                function.traverse(visit)?;
                 content.iter().try_for_each(|held| held.traverse(visit))
             }
             Self::Type { class, .. } => visit.call(class),
@@ -464,7 +478,10 @@ impl Check {
                     value.traverse(visit)
                 })
             }
-            Self::Array(state) => state.array.traverse(visit),
+            Self::Array(state) => {
+                state.array.traverse(visit)?;
+                state.dtype.traverse(visit)
+            }
             Self::Members { object, members, .. } => {
                 object.traverse(visit)?;
                 members.iter().filter_map(|(_, held)| held.as_ref()).try_for_each(|held| held.traverse(visit))

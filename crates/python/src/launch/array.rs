@@ -17,16 +17,12 @@ const COUNTED: i32 = C_CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE;
 pub(super) struct NumpySpec {
     /// `numpy.ndarray`, which is never unloaded.
     class: *mut ffi::PyTypeObject,
-    /// The very data type: most arrays of one type share it.
+    /// The very data type. All arrays of a native type share it; others are looked at by the brain.
     dtype: Py<PyAny>,
     ndim: i32,
     /// Which flags count, and what they are.
     mask: i32,
     flags: i32,
-    number: i32,
-    byte_order: u8,
-    /// Whether number and byte order say everything: numbers, but no texts, dates or records.
-    plain: bool,
     alignment: Alignment,
 }
 
@@ -61,16 +57,12 @@ impl NumpySpec {
         // SAFETY: as the caller promises; an array has a data type.
         unsafe {
             let head: &ArrayHead = ndarray::head(array);
-            let dtype = &*head.dtype;
             Self {
                 class: ffi::Py_TYPE(array),
-                dtype: Bound::from_borrowed_ptr(py, head.dtype.cast::<ffi::PyObject>()).unbind(),
+                dtype: Bound::from_borrowed_ptr(py, head.dtype).unbind(),
                 ndim: head.ndim,
                 mask: mask(head.flags),
                 flags: head.flags & mask(head.flags),
-                number: dtype.number,
-                byte_order: dtype.byte_order,
-                plain: matches!(dtype.number, 0..=16 | 23),
                 alignment: Alignment::of(head.data, multiple),
             }
         }
@@ -91,15 +83,9 @@ impl NumpySpec {
             let head = ndarray::head(array);
             head.flags & self.mask == self.flags
                 && head.ndim == self.ndim
-                && (head.dtype.cast() == self.dtype.as_ptr() || self.is_equal(&*head.dtype))
+                && head.dtype == self.dtype.as_ptr()
                 && self.alignment.holds(head.data)
         }
-    }
-
-    /// Whether another data type is the same for sure.
-    #[inline(never)]
-    fn is_equal(&self, dtype: &ndarray::DtypeHead) -> bool {
-        self.plain && dtype.number == self.number && dtype.byte_order == self.byte_order
     }
 
     pub(super) fn held(&self) -> &Py<PyAny> {

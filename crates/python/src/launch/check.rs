@@ -5,12 +5,13 @@ use std::cell::Cell;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::array::{ExchangeSpec, NumpySpec};
 use crate::guard::{Held, dict_version};
 use crate::layout::{self, Attributes};
-use crate::member::Member;
+use crate::member::{self, Member};
 use crate::ndarray::ndarray_type;
 use crate::walk::plan::{assigned_version, type_version};
 
@@ -22,6 +23,8 @@ enum Source {
     Member(usize, Member),
     /// An item of a tuple that an earlier step looked at.
     Item(usize, usize),
+    /// What an earlier step looked at.
+    Again(usize),
 }
 
 /// What it must be.
@@ -40,6 +43,8 @@ enum Check {
     Exchange(Py<PyType>, ExchangeSpec),
     /// An instance of this very class, which is still defined as it was.
     Object(Py<PyType>, u32),
+    /// The same, with this many attributes, slots aside: all of them were read.
+    Whole(Py<PyType>, u32, usize),
     /// A tuple of this many items.
     Tuple(isize),
     /// Not there.
@@ -114,15 +119,13 @@ fn divisibility(value: *mut ffi::PyObject, by: i64) -> Option<Divisibility> {
     })
 }
 
-/// Whether two objects are the same, or equal values of one builtin type, or short tuples of such.
+/// Whether two objects are equal values of one builtin type that cannot change, or short tuples of such.
+/// Anything else may have changed, even if it is the same object.
 pub(super) fn equal(known: *mut ffi::PyObject, found: *mut ffi::PyObject) -> bool {
     equal_within(known, found, 4)
 }
 
 fn equal_within(known: *mut ffi::PyObject, found: *mut ffi::PyObject, levels: u32) -> bool {
-    if known == found {
-        return true;
-    }
     // SAFETY: live objects. Comparing exact builtins runs no Python code.
     unsafe {
         let class = ffi::Py_TYPE(known);
@@ -133,7 +136,19 @@ fn equal_within(known: *mut ffi::PyObject, found: *mut ffi::PyObject, levels: u3
             // Zeros of both signs and all NaNs are told apart by their bits.
             return ffi::PyFloat_AS_DOUBLE(known).to_bits() == ffi::PyFloat_AS_DOUBLE(found).to_bits();
         }
-        if class == &raw mut ffi::PyTuple_Type {
+        if class == &raw mut ffi::PyBool_Type || known == ffi::Py_None() || known == ffi::Py_Ellipsis() {
+            return known == found;
+        }
+        if class == &raw mut ffi::PyComplex_Type {
+            let bits = |one| {
+                (ffi::PyComplex_RealAsDouble(one).to_bits(), ffi::PyComplex_ImagAsDouble(one).to_bits())
+            };
+            return bits(known) == bits(found);
+        }
+        // A tuple by another name is one as well, if it has nothing else.
+        let is_tuple = class == &raw mut ffi::PyTuple_Type
+            || ffi::PyTuple_Check(known) != 0 && (*class).tp_dictoffset == 0 && is_target(class);
+        if is_tuple {
             let length = ffi::PyTuple_GET_SIZE(known);
             let item = |at| (ffi::PyTuple_GET_ITEM(known, at), ffi::PyTuple_GET_ITEM(found, at));
             return levels > 0
@@ -144,8 +159,26 @@ fn equal_within(known: *mut ffi::PyObject, found: *mut ffi::PyObject, levels: u3
         let plain = class == &raw mut ffi::PyLong_Type
             || class == &raw mut ffi::PyUnicode_Type
             || class == &raw mut ffi::PyBytes_Type;
-        plain && ffi::PyObject_RichCompareBool(known, found, ffi::Py_EQ) == 1
+        plain && (known == found || ffi::PyObject_RichCompareBool(known, found, ffi::Py_EQ) == 1)
     }
+}
+
+/// Whether a class is `keyprint.Target`.
+fn is_target(class: *mut ffi::PyTypeObject) -> bool {
+    // SAFETY: called with the lock held, on a live type.
+    unsafe {
+        let py = Python::assume_attached();
+        TARGET.get(py).is_some_and(|known| known.as_ptr() == class.cast())
+    }
+}
+
+static TARGET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// Tells the dispatcher which class targets are of.
+#[pyfunction]
+#[pyo3(signature = (class, /))]
+pub(crate) fn _set_target_type(class: Bound<'_, PyType>) {
+    let _ = TARGET.set(class.py(), class.clone().unbind());
 }
 
 /// The attributes of the object whose members were read last: most objects have several.
@@ -198,6 +231,14 @@ impl Check {
     ) -> Verdict {
         match self {
             Self::Absent | Self::Exact(_) | Self::Object(..) | Self::Numpy(_) => Verdict::Fail,
+            Self::Whole(known, version, count) => {
+                // SAFETY: a live object.
+                let found = unsafe { Borrowed::from_ptr(py, found) };
+                (is(known, class)
+                    && type_version(known.bind(py)) == *version
+                    && member::count(&found) == Some(*count))
+                .into()
+            }
             Self::Equal(known) => equal(known.as_ptr(), found).into(),
             Self::Same(known) => known.is(found).into(),
             // SAFETY: a static type is compared, and the length of an exact tuple is read.
@@ -247,6 +288,7 @@ impl Step {
         let at: usize = source.get_item(1)?.extract()?;
         let (source, value) = match &*kind {
             "argument" => (Source::Argument(at), Some(arguments.get_item(at)?)),
+            "step" => (Source::Again(at), Some(earlier(at)?)),
             "item" => {
                 let item: usize = source.get_item(2)?.extract()?;
                 (Source::Item(at, item), Some(earlier(at)?.cast::<PyTuple>()?.get_item(item)?))
@@ -291,11 +333,14 @@ impl Step {
                 let spec = spec.ok_or_else(|| PyValueError::new_err("the type offers no table"))?;
                 Check::Exchange(array.get_type().unbind(), spec)
             }
-            "object" => {
-                let class = there()?.get_type();
-                match assigned_version(&class) {
-                    0 => return Err(PyValueError::new_err("the class has no version")),
-                    version => Check::Object(class.unbind(), version),
+            "object" | "whole" => {
+                let object = there()?;
+                let class = object.get_type();
+                match (assigned_version(&class), member::count(object), &*kind) {
+                    (0, ..) => return Err(PyValueError::new_err("the class has no version")),
+                    (version, _, "object") => Check::Object(class.unbind(), version),
+                    (version, Some(count), _) => Check::Whole(class.unbind(), version, count),
+                    (_, None, _) => return Err(PyValueError::new_err("nobody knows the attributes")),
                 }
             }
             "signature" => {
@@ -325,6 +370,7 @@ impl Step {
     ) -> *mut ffi::PyObject {
         match &self.source {
             Source::Argument(at) => arguments[*at],
+            Source::Again(at) => values[*at],
             // SAFETY: the owner passed a check that says it is an instance of the member's class, and no
             // Python code ran since it was looked at.
             Source::Member(at, member) => unsafe {
@@ -332,7 +378,7 @@ impl Step {
                 if owner.at != *at {
                     *owner = Owner::new(*at, &object, &steps[*at]);
                 }
-                if owner.unchanged {
+                if owner.unchanged && !member.is_slot() {
                     return self.last.get();
                 }
                 let found = match member.read_from(&object, &owner.attributes) {
@@ -375,9 +421,10 @@ impl Step {
     /// The objects that the step owns, for the collector.
     pub(super) fn owned(&self) -> impl Iterator<Item = *mut ffi::PyObject> {
         let (first, second) = match &self.check {
-            Check::Exact(class) | Check::Object(class, _) | Check::Exchange(class, _) => {
-                (Some(class.as_ptr()), None)
-            }
+            Check::Exact(class)
+            | Check::Object(class, _)
+            | Check::Whole(class, ..)
+            | Check::Exchange(class, _) => (Some(class.as_ptr()), None),
             Check::Equal(value) => (Some(value.as_ptr()), None),
             Check::Same(held) => (Some(held.owned()), None),
             Check::Numpy(spec) => (Some(spec.held().as_ptr()), None),

@@ -28,7 +28,7 @@ const MOST_ENTRIES: usize = 64;
 const MOST_WORLDS: usize = 8;
 
 /// An entry that does not fit the arguments it was made for is made again this often.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 64;
 
 /// A kernel as Python sees it.
 #[repr(C)]
@@ -51,6 +51,8 @@ struct State {
     target: Option<Py<PyAny>>,
     /// Most recently used first.
     worlds: Vec<Rc<World>>,
+    /// Those that calls are waiting for something new in, which may not be among the others any more.
+    busy: Vec<Rc<World>>,
     launches: u64,
     /// Calls that found their entry since the brain was last asked.
     hits: u64,
@@ -184,7 +186,7 @@ impl<'py> Kernel<'py> {
                 at += 1;
             }
             self.with(|state| state.hits = 0);
-            let context = self.brain().call_method1(intern!(py, "refresh"), (target,))?;
+            let context = self.brain().call_method1(intern!(py, "refresh"), (PyTuple::new(py, target)?,))?;
             // The brain has looked at the target, in ways that only Python code can.
             let world = self
                 .with(|state| state.worlds.iter().find(|world| world.context.is(&context)).map(Rc::clone));
@@ -262,8 +264,17 @@ impl<'py> Kernel<'py> {
                 self.py,
                 arguments.iter().map(|one| unsafe { Bound::from_borrowed_ptr(self.py, *one) }),
             )?;
-            self.with(|state| state.hits = 0);
-            self.brain().call_method1(intern!(self.py, "miss"), (&world.context, bound))?;
+            self.with(|state| {
+                state.hits = 0;
+                state.busy.push(Rc::clone(world));
+            });
+            let made = self.brain().call_method1(intern!(self.py, "miss"), (&world.context, bound));
+            self.with(|state| {
+                if let Some(at) = state.busy.iter().rposition(|busy| Rc::ptr_eq(busy, world)) {
+                    state.busy.swap_remove(at);
+                }
+            });
+            made?;
         }
         Err(PyRuntimeError::new_err("the arguments of the kernel keep changing while they are looked at"))
     }
@@ -503,6 +514,7 @@ unsafe extern "C" {
 pub(crate) fn _kernel_type<'py>(base: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
     const HAVE_VECTORCALL: c_uint = 1 << 11;
     const METHOD_DESCRIPTOR: c_uint = 1 << 17;
+    const DISALLOW_INSTANTIATION: c_uint = 1 << 7;
     const READONLY: c_int = 1;
     const T_PYSSIZET: c_int = 19;
 
@@ -549,7 +561,8 @@ pub(crate) fn _kernel_type<'py>(base: &Bound<'py, PyType>) -> PyResult<Bound<'py
         flags: ffi::Py_TPFLAGS_DEFAULT as c_uint
             | ffi::Py_TPFLAGS_HAVE_GC as c_uint
             | HAVE_VECTORCALL
-            | METHOD_DESCRIPTOR,
+            | METHOD_DESCRIPTOR
+            | DISALLOW_INSTANTIATION,
         slots: slots.as_mut_ptr(),
     };
     let bases = PyTuple::new(py, [base])?;
@@ -597,6 +610,7 @@ pub(crate) fn _make_kernel<'py>(
         keywords: keywords.map(Bound::unbind),
         target,
         worlds: Vec::new(),
+        busy: Vec::new(),
         launches: 0,
         hits: 0,
     };
@@ -613,14 +627,14 @@ pub(crate) fn _make_kernel<'py>(
 }
 
 /// Tells a kernel what it depends on now. `context` is what [`_add_entry`] and the brain know it by;
-/// `defaults` are tuples, empty where there is none.
+/// `target` and `defaults` are tuples, empty where there is none.
 #[pyfunction]
 #[pyo3(signature = (object, context, guards, target, defaults, /))]
 pub(crate) fn _add_world(
     object: &Bound<'_, PyAny>,
     context: Py<PyAny>,
     guards: Vec<Py<Guards>>,
-    target: Option<Py<PyAny>>,
+    target: &Bound<'_, PyTuple>,
     defaults: Vec<Bound<'_, PyTuple>>,
 ) -> PyResult<()> {
     let kernel = kernel(object)?;
@@ -630,6 +644,7 @@ pub(crate) fn _add_world(
     if guards.is_empty() {
         return Err(PyTypeError::new_err("a world without guards would hold for ever"));
     }
+    let target = target.get_item(0).ok().map(Bound::unbind);
     let defaults = defaults.iter().map(|one| one.get_item(0).ok().map(Bound::unbind)).collect();
     let dropped = kernel.with(|state| {
         // The same world, looked at anew: what was loaded for it is good.
@@ -672,7 +687,8 @@ pub(crate) fn _add_entry(
     let entry = Rc::new(Entry { steps, guards, runs_python, call });
     let dropped = kernel.with(|state| {
         // A world that was dropped meanwhile is not needed any more, or will come back.
-        let world = state.worlds.iter().find(|world| world.context.is(context))?;
+        let mut all = state.worlds.iter().chain(&state.busy);
+        let world = all.find(|world| world.context.is(context))?;
         let mut entries = world.entries.borrow_mut();
         entries.insert(0, entry);
         if entries.len() > MOST_ENTRIES { entries.pop() } else { None }

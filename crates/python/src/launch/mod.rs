@@ -27,6 +27,7 @@ mod kernel;
 mod pack;
 
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
+pub(crate) use self::check::_set_target_type;
 pub(crate) use self::kernel::{
     _add_entry, _add_world, _forget_worlds, _has_world, _kernel_stats, _kernel_type, _make_kernel,
 };
