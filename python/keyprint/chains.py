@@ -125,6 +125,10 @@ class Chains:
             return None
         return (*self.guards.name(sys.modules, name), None)[0]
 
+    def forget(self) -> None:
+        """Let go of everything that was found."""
+        self._reached.clear()
+
     def module_label(self, names: dict[str, Any]) -> str:
         """Return what a module is called: its name, with a number if there are others of that name."""
         known = self._modules.get(id(names))

@@ -50,10 +50,10 @@ class FunctionEntry:
         return "source" if self.source.function is not None else "code"
 
     @property
-    def function(self) -> types.FunctionType:
-        found: Any = self._function()
+    def function(self) -> Any:
+        found = self._function()
         assert found is not None, "whoever asks has the function"
-        return found  # type: ignore[no-any-return]
+        return found
 
     def where(self, line: int) -> Where:
         return self.name, self.file, line

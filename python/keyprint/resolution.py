@@ -119,6 +119,7 @@ class _Resolver:
         self._names: dict[str, int] = {}
         self._pending: list[FunctionEntry] = []
         self._kept: list[Any] = []
+        self._is_running = True
         self._classes: dict[type, str] = {}
         #: Values that are handed to parameters of functions: entry, parameter, label, value.
         self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
@@ -144,6 +145,11 @@ class _Resolver:
         if self.chains.rechecks:
             rechecks = tuple(self.chains.rechecks)
             self.guards.set_recheck(lambda: all(recheck() for recheck in rechecks))
+        # What is looked at again later must not keep what was found alive.
+        self._is_running = False
+        self._kept.clear()
+        self._bound.clear()
+        self.chains.forget()
         return root
 
     # -- Functions -------------------------------------------------------------------------------
@@ -163,7 +169,8 @@ class _Resolver:
         entry = FunctionEntry(function, base if number == 1 else f"{base} #{number}", source)
         self.entries[id(function)] = entry
         # Alive until everything is read; from then on whoever holds it decides.
-        self._kept.append(function)
+        if self._is_running:
+            self._kept.append(function)
         self._pending.append(entry)
         return entry
 
