@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import types
-import weakref
 from _thread import RLock, allocate_lock
+from _weakref import ref
 
 from . import explain
 from ._native import (
@@ -181,7 +181,7 @@ def _make(function: Any, options: dict[str, Any]) -> Any:
         *(brain, brain.names, code.co_posonlyargcount, code.co_argcount),
         brain.target if callable(brain.target) else None,
     )
-    brain.kernel = weakref.ref(kernel)
+    brain.kernel = ref(kernel)
     for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
         kernel.__dict__[name] = getattr(brain.function, name)
     kernel.__dict__["__wrapped__"] = brain.function
@@ -338,7 +338,8 @@ class _Brain:
                 del self._contexts[next(iter(self._contexts))]
         kernel = self.kernel()
         if found is context or not _has_world(kernel, found):
-            _add_world(kernel, found, guards, target, _defaults(self.function))
+            telling = [one for one in guards if len(one)]
+            _add_world(kernel, found, telling, target, _defaults(self.function))
         return found
 
     def _drifted(self, name: str, known: Resolution, found: Resolution) -> None:

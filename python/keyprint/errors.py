@@ -63,7 +63,6 @@ FUNCTION_CODES: Final[dict[str, str]] = {
     "missing-member": "an argument has no member that the function reads",
     "module-value": "a module of the program is used as a value, so that anything in it may be read",
     "no-function": "not a function, nor anything that leads to one",
-    "no-source": "the source of the function cannot be read, or is not what was loaded",
     "unidentified": "a value that the function reads cannot be told apart from others",
     "unstable": "what the function reads kept changing while it was looked at",
     "variadic": "a kernel with `*` or `**` parameters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import types
-import weakref
+from _weakref import ref
 
 from .sources import parameters_of
 
@@ -30,7 +30,7 @@ class FunctionEntry:
 
     def __init__(self, function: types.FunctionType, name: str, source: Source) -> None:
         #: Not kept alive: what is known of a function must not outlive it.
-        self._function: weakref.ref[types.FunctionType] = weakref.ref(function)
+        self._function: ref[types.FunctionType] = ref(function)
         self.file = function.__code__.co_filename
         self.name = name
         self.source = source

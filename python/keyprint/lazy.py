@@ -14,10 +14,9 @@ _lock = RLock()
 
 def load(module: str, name: str) -> object:
     """Return a name of a module of this package."""
-    from importlib import import_module
-
     with _lock:
-        return getattr(import_module(f".{module}", __package__), name)
+        # What `importlib` would do, without loading it.
+        return getattr(__import__(f"{__package__}.{module}", fromlist=[name]), name)
 
 
 def _restart() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+from _weakref import ref
 
 from . import rule
 from ._native import Fingerprint, Fingerprinter, Guards, _short_text, fingerprint
@@ -729,10 +730,8 @@ def _in_order(classes: list[type]) -> list[type]:
 
 def _weakly(value: Any) -> Callable[[], Any]:
     """Return something that returns a value, if possible without keeping it alive."""
-    import weakref
-
     try:
-        return weakref.ref(value)
+        return ref(value)
     except TypeError:
         return lambda: value
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import types
-import weakref
+from _weakref import ref
 
 from ._native import Fingerprint, Guards, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
@@ -588,7 +588,7 @@ class Memo:
             self._check(getattr(value, "__qualname__", "?"), known, found)
         # Numbers, texts and tuples are looked at anew each time.
         if type(value).__weakrefoffset__:
-            self._known[place] = weakref.ref(value, lambda _: self._known.pop(place, None)), found
+            self._known[place] = ref(value, lambda _: self._known.pop(place, None)), found
         return found
 
     def forget(self) -> None:

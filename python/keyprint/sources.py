@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
+from _weakref import ref
 
 from ._native import Fingerprint, SourceFunction, SourceTable, fingerprint
 from .keys import Key
@@ -87,7 +87,7 @@ class Sources:
             return known[1]
         found = self._find(code, globals_)
         place = id(code)
-        self._found[place] = weakref.ref(code, lambda _: self._found.pop(place, None)), found
+        self._found[place] = ref(code, lambda _: self._found.pop(place, None)), found
         return found
 
     def text(self, source: Source, globals_: dict[str, Any]) -> str | None:

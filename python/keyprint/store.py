@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import weakref
+
+# Half of `weakref`, without the half that takes long to load.
+from _weakref import ref
 
 from . import _native
 
@@ -14,14 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Store"]
 
-_open: weakref.WeakSet[Store] = weakref.WeakSet()
+#: The stores of this process, by address, as long as they are alive.
+_open: dict[int, ref[Store]] = {}
 
 
 @atexit.register
 def _flush() -> None:
     """Write down what was counted; a process that ends otherwise loses at most its last counts."""
-    for store in list(_open):
-        store.flush()
+    for reference in list(_open.values()):
+        store = reference()
+        if store is not None:
+            store.flush()
 
 
 class Store(_native.Store):
@@ -39,7 +44,8 @@ class Store(_native.Store):
     """
 
     def __init__(self, *_args: Any, **_options: Any) -> None:
-        _open.add(self)
+        place = id(self)
+        _open[place] = ref(self, lambda _: _open.pop(place, None))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.entries())

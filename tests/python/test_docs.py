@@ -27,9 +27,11 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize(("name", "block"), blocks(), ids=[name for name, _ in blocks()])
-def test_examples_run(name: str, block: str) -> None:
+def test_examples_run(name: str, block: str, tmp_path: Path) -> None:
+    example = tmp_path / "example.py"
+    example.write_text(block)
     done = subprocess.run(
-        [sys.executable, "-c", block], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
 
@@ -37,10 +39,11 @@ def test_examples_run(name: str, block: str) -> None:
 def test_examples_in_docstrings_run() -> None:
     import doctest
 
-    from keyprint import cached_step
+    from keyprint import cached_step, function_key, specialization
 
-    done = doctest.testmod(cached_step)
-    assert done.attempted > 0 and done.failed == 0
+    for module in (cached_step, function_key, specialization):
+        done = doctest.testmod(module)
+        assert done.attempted > 0 and done.failed == 0
 
 
 def test_the_demo_runs() -> None:
@@ -58,9 +61,11 @@ def test_the_demo_runs() -> None:
 
 
 def test_every_error_code_is_in_the_guides() -> None:
-    from keyprint.errors import FINGERPRINT_CODES, STORE_CODES
+    from keyprint.errors import FINGERPRINT_CODES, FUNCTION_CODES, STORE_CODES
 
     guide = (ROOT / "docs" / "fingerprints.md").read_text()
     assert [code for code in FINGERPRINT_CODES if f"`{code}`" not in guide] == []
     guide = (ROOT / "docs" / "store.md").read_text()
     assert [code for code, text in STORE_CODES.items() if f"| `{code}` | {text} |" not in guide] == []
+    guide = (ROOT / "docs" / "kernels.md").read_text()
+    assert [code for code, text in FUNCTION_CODES.items() if f"| `{code}` | {text} |" not in guide] == []

@@ -263,6 +263,22 @@ def test_closures(program: Any) -> None:
         p.kernel(1)
 
 
+def test_values_that_are_never_the_same(program: Any) -> None:
+    p = program(
+        """
+        import itertools
+        COUNT = itertools.count()
+        class Restless:
+            def __reduce__(self): return Restless, (), {"n": next(COUNT)}
+        OBJ = Restless()
+        def f(x): return OBJ == x
+        """
+    )
+    with pytest.raises(kp.FunctionKeyError, match="keeps changing while it is looked at") as caught:
+        p.kernel(1)
+    assert caught.value.code == "unstable"
+
+
 # -- The environment -----------------------------------------------------------------------------
 
 

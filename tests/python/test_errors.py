@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import keyprint as kp
-from keyprint.errors import FINGERPRINT_CODES
+from keyprint.errors import FINGERPRINT_CODES, FUNCTION_CODES
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent.parent / "crates" / "python" / "src"
@@ -37,6 +37,16 @@ def test_every_code_is_tested() -> None:
         if code in ("raised", "no-identity"):
             continue
         assert f'"{code}"' in tests or messages.get(code, "\0") in tests, code
+
+
+def test_the_codes_of_functions_are_those_that_are_used_and_tested() -> None:
+    package = HERE.parent.parent / "python" / "keyprint"
+    names = ("chains", "dispatch", "function_key", "resolution", "signature")
+    used = "".join((package / f"{name}.py").read_text() for name in names)
+    assert set(re.findall(r'code="([a-z-]+)"', used)) == set(FUNCTION_CODES)
+    tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")
+    for code in FUNCTION_CODES:
+        assert f'"{code}"' in tests, code
 
 
 class Raising:

@@ -43,8 +43,20 @@ pub const CACHE_WAIT: Variable = Variable {
     does: "seconds to wait for another process's build before building privately; 300 unless set",
 };
 
+/// Whether misses are explained.
+pub const EXPLAIN: Variable = Variable {
+    name: "KEYPRINT_EXPLAIN",
+    does: "anything but `0` prints a line for each kernel that is compiled, with the reason",
+};
+
+/// What is logged.
+pub const LOG: Variable = Variable {
+    name: "KEYPRINT_LOG",
+    does: "`debug`, `info` or `warning`: writes the log of kernels to the standard error stream",
+};
+
 /// All of them.
-pub const ALL: &[Variable] = &[CACHE_DIR, CACHE_SIZE, CACHE_VERSION, CACHE_WAIT];
+pub const ALL: &[Variable] = &[CACHE_DIR, CACHE_SIZE, CACHE_VERSION, CACHE_WAIT, EXPLAIN, LOG];
 
 #[cfg(test)]
 mod tests {

@@ -47,6 +47,15 @@ impl Held {
         }
     }
 
+    /// The object, unless it is gone; good until Python code runs.
+    #[inline(always)]
+    pub(crate) fn pointer(&self) -> Option<*mut ffi::PyObject> {
+        match self {
+            Self::Strong(known) => Some(known.as_ptr()),
+            Self::Weak { address, reference } => is_alive(reference).then_some(*address),
+        }
+    }
+
     /// The object, unless it is gone.
     pub(crate) fn get<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         match self {
@@ -73,16 +82,19 @@ impl Held {
     }
 }
 
-/// Whether what a weak reference refers to still exists.
-#[inline]
-fn is_alive(reference: &Py<PyAny>) -> bool {
-    // SAFETY: a weak reference; the answer is borrowed, and `None` once the object is gone.
-    unsafe { PyWeakref_GetObject(reference.as_ptr()) != ffi::Py_None() }
+/// The head of CPython's `PyWeakReference`, the same in 3.10 to 3.14.
+#[repr(C)]
+struct WeakReference {
+    base: ffi::PyObject,
+    /// `None` once the object is gone.
+    object: *mut ffi::PyObject,
 }
 
-unsafe extern "C" {
-    // Deprecated since 3.13 because the answer is borrowed; nothing is done with it here but comparing.
-    fn PyWeakref_GetObject(reference: *mut ffi::PyObject) -> *mut ffi::PyObject;
+/// Whether what a weak reference refers to still exists.
+#[inline(always)]
+fn is_alive(reference: &Py<PyAny>) -> bool {
+    // SAFETY: a weak reference, as `PyWeakref_NewRef` made it; the interpreter's lock is held.
+    unsafe { (*reference.as_ptr().cast::<WeakReference>()).object != ffi::Py_None() }
 }
 
 /// Whether the interpreter itself keeps the weak references to an object.

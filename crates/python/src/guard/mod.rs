@@ -69,27 +69,32 @@ pub(crate) struct FunctionState {
 
 impl FunctionState {
     fn new(function: &Bound<'_, PyAny>) -> Self {
-        let parts = Self::read(function).map(|part| part.map(|part| Held::strong(&part)));
+        let py = function.py();
+        // SAFETY: the caller checked that this is a function; its parts are null or live objects.
+        let own = |part| unsafe { Bound::from_borrowed_ptr_or_opt(py, part) }.map(|part| Held::strong(&part));
+        let parts = unsafe { Self::read(function.as_ptr()) }.map(own);
         Self { function: Held::of(function), parts }
     }
 
-    /// Code, defaults, keyword defaults, annotations, attributes.
-    #[inline]
-    fn read<'a, 'py>(function: &Bound<'py, PyAny>) -> [Option<Borrowed<'a, 'py, PyAny>>; 5] {
-        let py = function.py();
-        // SAFETY: the caller checked that this is a function; the parts are borrowed from it, or null.
-        unsafe {
-            let head = &*function.as_ptr().cast::<ffi::PyFunctionObject>();
-            [head.func_code, head.func_defaults, head.func_kwdefaults, head.func_annotations, head.func_dict]
-                .map(|part| if part.is_null() { None } else { Some(Borrowed::from_ptr(py, part)) })
-        }
+    /// Code, defaults, keyword defaults, annotations, attributes: borrowed, or null.
+    ///
+    /// # Safety
+    ///
+    /// `function` is a live function.
+    #[inline(always)]
+    unsafe fn read(function: *mut ffi::PyObject) -> [*mut ffi::PyObject; 5] {
+        // SAFETY: as the caller promises.
+        let head = unsafe { &*function.cast::<ffi::PyFunctionObject>() };
+        [head.func_code, head.func_defaults, head.func_kwdefaults, head.func_annotations, head.func_dict]
     }
 
-    fn holds(&self, py: Python<'_>) -> bool {
-        let Some(function) = self.function.get(py) else { return false };
-        let found = Self::read(&function);
-        let mut pairs = self.parts.iter().zip(found);
-        pairs.all(|(known, found)| same(known.as_ref(), found.map(|one| one.as_ptr())))
+    #[inline]
+    fn holds(&self) -> bool {
+        let Some(function) = self.function.pointer() else { return false };
+        // SAFETY: the very function that the state was made of.
+        let found = unsafe { Self::read(function) };
+        let known = |held: &Option<Held>| held.as_ref().map_or(std::ptr::null_mut(), Held::owned);
+        self.parts.iter().zip(found).all(|(held, found)| known(held) == found)
     }
 }
 
@@ -191,7 +196,7 @@ impl Check {
                 }
                 all
             }
-            Self::Function(state) => state.holds(py),
+            Self::Function(state) => state.holds(),
             Self::Cell { function, at, content } => {
                 let Some(function) = function.get(py) else { return false };
                 same(content.as_ref(), cell_content(&function, *at).as_ref().map(Bound::as_ptr))

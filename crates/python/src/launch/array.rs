@@ -29,13 +29,13 @@ pub(super) struct NumpySpec {
 /// Whether the address of the first element is a multiple of something, if that counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Alignment {
-    pub(super) multiple: usize,
+    multiple: u32,
     aligned: bool,
 }
 
 impl Alignment {
-    pub(super) fn of(data: *const u8, multiple: usize) -> Self {
-        Self { multiple, aligned: multiple != 0 && (data as usize).is_multiple_of(multiple) }
+    pub(super) fn of(data: *const u8, multiple: u32) -> Self {
+        Self { multiple, aligned: multiple != 0 && (data as usize).is_multiple_of(multiple as usize) }
     }
 
     #[inline]
@@ -53,7 +53,7 @@ impl NumpySpec {
     /// # Safety
     ///
     /// `array` is an instance of `numpy.ndarray`.
-    pub(super) unsafe fn of(py: Python<'_>, array: *mut ffi::PyObject, multiple: usize) -> Self {
+    pub(super) unsafe fn of(py: Python<'_>, array: *mut ffi::PyObject, multiple: u32) -> Self {
         // SAFETY: as the caller promises; an array has a data type.
         unsafe {
             let head: &ArrayHead = ndarray::head(array);
@@ -207,7 +207,7 @@ pub(super) struct ExchangeSpec {
 
 impl ExchangeSpec {
     /// Nothing if the type offers no such table.
-    pub(super) fn of(array: &Bound<'_, PyAny>, multiple: usize) -> PyResult<Option<Self>> {
+    pub(super) fn of(array: &Bound<'_, PyAny>, multiple: u32) -> PyResult<Option<Self>> {
         let py = array.py();
         let Some(capsule) = array.get_type().getattr_opt(intern!(py, "__dlpack_c_exchange_api__"))? else {
             return Ok(None);
