@@ -103,6 +103,8 @@ bench: bench/.venv/.peers
 	@bench/.venv/bin/python bench/fingerprints.py
 	$(SAY) "The store"
 	@bench/.venv/bin/python bench/store.py
+	$(SAY) "Launches and warm starts"
+	@bench/.venv/bin/python bench/launch.py
 	$(SAY) "Derived encodings, from Rust"
 	@$(CARGO) bench --quiet -p keyprint-fingerprint
 

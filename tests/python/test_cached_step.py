@@ -846,3 +846,27 @@ class TestGt4py:
             gt4py.CachedStep(tuple)
         with pytest.raises(TypeError, match="unexpected keyword"):
             gt4py.CachedStep(tuple, str, hash_functoin=str)
+
+
+HELPED = 1
+
+
+def _helper(x: int) -> int:
+    return x + HELPED
+
+
+def _helped_step(x: int) -> int:
+    return _helper(x)
+
+
+def test_steps_by_function_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make() -> kp.CachedStep[int, int]:
+        return kp.CachedStep(
+            _helped_step, input_key=kp.fingerprint, step_key=kp.FunctionKey, store=kp.Store(tmp_path)
+        )
+
+    assert make()(1) == 2
+    monkeypatch.setattr(sys.modules[__name__], "HELPED", 10)
+    assert make()(1) == 11
+    monkeypatch.setattr(sys.modules[__name__], "_helper", lambda x: -x)
+    assert make()(1) == -1
