@@ -144,6 +144,9 @@ class Chains:
             if reached.state != "value":
                 return reached
             value = reached.value
+            if reached.owner is not None:
+                # A member of a method that is bound: anything of what it is bound to may be meant.
+                return Reached("whole", reached.owner_label, reached.owner)
             if isinstance(value, types.ModuleType):
                 reached = self._module_member(value, name, where)
             elif isinstance(value, type):
@@ -202,13 +205,21 @@ class Chains:
         cls = type(value)
         label = f"{before.label}.{name}"
         whole = Reached("whole", before.label, value)
-        if isinstance(value, types.FunctionType) and name in ("__globals__", "__closure__", "__builtins__"):
-            raise dynamic(f"`{value.__qualname__}.{name}`", where)
+        if isinstance(value, types.FunctionType):
+            if name in ("__closure__", "__dict__"):
+                raise dynamic(f"`{value.__qualname__}.{name}`", where)
+            if name in ("__doc__", "__name__", "__qualname__", "__module__"):
+                known = getattr(value, name)
+                self.rechecks.append(lambda: getattr(value, name) == known)
+                return Reached("value", label, known)
         if not keeps_members(cls):
             return whole
         on_class = self._class_attribute(cls, name)
         if on_class:
             kind = type(on_class[0])
+            if kind.__name__ == "cached_property":
+                # Whether it was computed already must not show.
+                return whole
             is_slot = kind is types.MemberDescriptorType
             if not is_slot and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
                 # A property reads whatever it wants.

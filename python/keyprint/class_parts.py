@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from . import rule
+from ._native import fingerprint
+from .errors import FingerprintError
 from .metadata import has_opted_out
 
 __all__ = ["RULES", "annotation_texts", "attributes", "package_of"]
@@ -158,7 +160,11 @@ def _text(annotation: Any) -> str:
         return annotation
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return f"{annotation.__module__}.{annotation.__qualname__}"
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(annotation))
+    try:
+        # The text of what holds sets depends on the order of hashes.
+        return fingerprint(annotation).hex()
+    except FingerprintError:
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(annotation))
 
 
 def package_of(cls: type) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import types
-from _thread import RLock, allocate_lock
+from _thread import RLock, _local, allocate_lock
 from _weakref import ref
 
 from . import explain
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from ._native import Entry
     from .keys import Tool
     from .store import Store
 
@@ -47,6 +48,12 @@ __all__ = ["Kernel", "Observations", "jit"]
 
 #: Contexts beyond this are made again when they come back.
 _MOST_CONTEXTS = 16
+
+#: Executables beyond this are loaded again when they come back.
+_MOST_LOADED = 1024
+
+#: How deep a thread is in compilers.
+_compiling = _local()
 
 #: Entering every key: read with the environment of each call.
 _SALT = "KEYPRINT_CACHE_VERSION"
@@ -189,16 +196,31 @@ def _make(function: Any, options: dict[str, Any]) -> Any:
     return kernel if wrap is None else wrap(kernel)
 
 
+class _ChangedMeanwhile(Exception):
+    """Something that counts changed while it was compiled."""
+
+
+class _Flight:
+    """A compile in progress, and how many threads are there for it."""
+
+    __slots__ = ("lock", "waiting")
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.waiting = 0
+
+
 class _Context:
     """Everything that counts but the arguments, at one moment."""
 
-    __slots__ = ("components", "device", "env", "resolution", "salt", "target", "texts", "values")
+    __slots__ = ("components", "device", "env", "guards", "resolution", "salt", "target", "texts", "values")
 
     def __init__(self, resolution: Resolution) -> None:
         self.resolution = resolution
         self.components: dict[str, Fingerprint] = dict(resolution.components)
         self.texts: dict[str, str] = dict(resolution.texts)
         self.values = dict(resolution.values)
+        self.guards: list[Guards] = []
         self.env: dict[str, str | None] = {}
         self.salt: str | None = None
         self.target: Any = None
@@ -325,6 +347,7 @@ class _Brain:
         assert resolution is not None
         context = _Context(resolution)
         guards = [resolution.guards, self._environment(context), self._read_target(context, target)]
+        context.guards = guards
         with self._lock:
             self.counts["refreshed"] += 1
             if resolution is not known:
@@ -338,6 +361,8 @@ class _Brain:
                 del self._contexts[next(iter(self._contexts))]
         kernel = self.kernel()
         if found is context or not _has_world(kernel, found):
+            # What is known of the context is known anew.
+            found.guards = guards
             telling = [one for one in guards if len(one)]
             _add_world(kernel, found, telling, target, _defaults(self.function))
         return found
@@ -395,12 +420,18 @@ class _Brain:
 
     # -- A call that needs something new -----------------------------------------------------------
 
-    def miss(self, context: _Context, arguments: tuple[Any, ...]) -> None:
-        """Find or make the executable for arguments, and tell the kernel; called by it."""
+    def miss(self, context: _Context, arguments: tuple[Any, ...]) -> bool:
+        """Find or make the executable for arguments, and tell the kernel; called by it.
+
+        Return whether the context is still what it was.
+        """
         by_name = dict(zip(self.names, arguments, strict=True))
         signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
         key = self._key(context, signature)
-        loaded = self._executable(context, signature, key)
+        try:
+            loaded = self._executable(context, signature, key)
+        except _ChangedMeanwhile:
+            return False
         executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
         kernel = self.kernel()
         try:
@@ -411,6 +442,7 @@ class _Brain:
             # Something cannot be compared without Python: the whole signature is made at each call.
             steps = self._slow_steps(context, signature)
             _add_entry(kernel, context, arguments, steps, signature.guards, executable)
+        return True
 
     def _slow_steps(self, context: _Context, signature: Signature) -> list[Any]:
         """Return steps that make the signature of each argument anew."""
@@ -438,31 +470,58 @@ class _Brain:
 
     def _executable(self, context: _Context, signature: Signature, key: Key) -> Any:
         place = (key.hex(), context.device)
-        if place in self._loaded:
-            self.last = "hit: in memory"
-            return self._loaded[place]
+        loaded = self._find(place)
+        if loaded is not None:
+            return loaded
+        # A compiler that launches other kernels must not wait for those who wait for it.
+        is_nested = getattr(_compiling, "depth", 0) > 0
         with self._flights_lock:
-            flight = self._flights.setdefault(place, RLock())
+            flight = self._flights.setdefault(place, _Flight())
+            flight.waiting += 1
         try:
-            # One thread makes it; others wait here and find it.
-            with flight:
-                if place not in self._loaded:
-                    self._loaded[place] = self._make(context, signature, key)
-                else:
-                    self.last = "hit: in memory"
-                return self._loaded[place]
+            if is_nested and not flight.lock.acquire(blocking=False):
+                return self._remember(place, self._make(context, signature, key, alone=True))
+            if not is_nested:
+                flight.lock.acquire()
+            try:
+                # One thread makes it; others wait here and find it.
+                loaded = self._find(place)
+                if loaded is None:
+                    loaded = self._remember(place, self._make(context, signature, key, alone=is_nested))
+                return loaded
+            finally:
+                flight.lock.release()
         finally:
             with self._flights_lock:
-                self._flights.pop(place, None)
+                flight.waiting -= 1
+                if not flight.waiting:
+                    self._flights.pop(place, None)
 
-    def _make(self, context: _Context, signature: Signature, key: Key) -> Any:
+    def _find(self, place: tuple[str, Any]) -> Any:
+        found = self._loaded.pop(place, None)
+        if found is not None:
+            # The latest is last.
+            self._loaded[place] = found
+            self.last = "hit: in memory"
+        return found
+
+    def _remember(self, place: tuple[str, Any], loaded: Any) -> Any:
+        self._loaded[place] = loaded
+        while len(self._loaded) > _MOST_LOADED:
+            self._loaded.pop(next(iter(self._loaded)), None)
+        return loaded
+
+    def _make(self, context: _Context, signature: Signature, key: Key, *, alone: bool) -> Any:
+        def build() -> Any:
+            return self._compile(specialization, key, context, signature)
+
         specialization = Specialization(
             *(self.function, self.name, key, signature.arguments, context.env, context.target),
             lambda: self._text(context),
         )
         entry = None
         if self.store is not None:
-            entry = self.store.get_or_build(key, lambda: self._compile(specialization, key))
+            entry = self._alone(key, build) if alone else self.store.get_or_build(key, build)
             artifact = Artifact({}, entry.metadata, _entry=entry, _specialization=specialization)
             if entry.how == "built":
                 self.counts["stored"] += 1
@@ -470,7 +529,7 @@ class _Brain:
                 self.counts["validated"] += 1
                 self.last = f"hit: {entry.how}"
         else:
-            made = self._compile(specialization, key)
+            made = build()
             if self.load is None:
                 self.counts["loaded"] += 1
                 return _executable(made, "compile")
@@ -481,12 +540,33 @@ class _Brain:
         self.counts["loaded"] += 1
         return executable
 
-    def _compile(self, specialization: Specialization, key: Key) -> Any:
+    def _alone(self, key: Key, build: Callable[[], Any]) -> Entry:
+        """Find or build an entry without waiting for anybody."""
+        assert self.store is not None
+        entry = self.store.get(key)
+        if entry is not None:
+            return entry
+        made = build()
+        artifact, metadata = made if isinstance(made, tuple) else (made, None)
+        self.counts["stored"] += 1
+        self.counts["validated"] -= 1
+        return self.store.put(key, artifact, metadata)
+
+    def _compile(
+        self, specialization: Specialization, key: Key, context: _Context, signature: Signature
+    ) -> Any:
         reasons = self._reasons(key)
         self.last = "miss: " + "; ".join(reasons)
         explain.miss(self.name, reasons)
         self.counts["compiled"] += 1
-        made = self.compile(specialization)
+        _compiling.depth = getattr(_compiling, "depth", 0) + 1
+        try:
+            made = self.compile(specialization)
+        finally:
+            _compiling.depth -= 1
+        # What the compiler has seen may not be what the key says.
+        if not all(guards.check() for guards in (*context.guards, *signature.guards)):
+            raise _ChangedMeanwhile
         self._keys.append(key)
         del self._keys[:-16]
         if self.store is not None and isinstance(made, Artifact):

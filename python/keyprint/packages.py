@@ -36,7 +36,7 @@ class Packages:
 
     - by the version of the interpreter, if it belongs to the standard library;
     - by the name and version of its distribution, if one was installed in the directory that it was
-      loaded from, and not as editable;
+      loaded from, and not from a directory of somebody's own (editable or not);
     - by its source otherwise.
 
     ``inside`` names packages that count by source wherever they come from: one that is edited in place.
@@ -113,7 +113,7 @@ def _distribution_of(module: str, origin: str) -> tuple[str, str] | None:
     for entry in names:
         directory = os.path.join(root, entry)
         if _provides(directory, top, file if os.path.isfile(origin) else None):
-            return None if _is_editable(directory) else _name_and_version(entry)
+            return _installed(directory, *_name_and_version(entry))
     return None
 
 
@@ -139,9 +139,14 @@ def _provides(directory: str, top: str, file: str | None) -> bool:
     )
 
 
-def _is_editable(directory: str) -> bool:
+def _installed(directory: str, name: str, version: str) -> tuple[str, str] | None:
+    """Return what an installed distribution counts by; nothing for one that its source stands behind."""
     url = (_read(os.path.join(directory, "direct_url.json")) or "").replace(" ", "")
-    return '"editable":true' in url
+    if '"dir_info"' in url:
+        # From a directory, editable or not: the next version may have the same number.
+        return None
+    _, _, commit = url.partition('"commit_id":"')
+    return name, f"{version}+{commit.partition(chr(34))[0]}" if commit else version
 
 
 def _read(path: str) -> str | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+from _thread import RLock, allocate_lock
 from _weakref import ref
 
 from . import rule
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Resolution", "Rules", "resolve"]
 
+#: More classes than this are not looked for in one annotation.
+_MOST_CLASSES: Final = 256
+
 #: A value that changes while it is read is read again this often.
 _ATTEMPTS: Final = 64
 
@@ -41,11 +45,15 @@ _ATTEMPTS: Final = 64
 _DYNAMIC: Final = frozenset(
     {
         *(("builtins", "eval"), ("builtins", "exec"), ("builtins", "globals"), ("builtins", "__import__")),
+        *(("builtins", "locals"), ("builtins", "vars")),
         *(("importlib", "import_module"), ("importlib", "__import__"), ("os", "getenv"), ("os", "getenvb")),
+        *(("sys", "_getframe"), ("inspect", "currentframe"), ("pkgutil", "resolve_name")),
     }
 )
 
 _ABSENT: Final = ("absent",)
+
+_LOCKS: Final = (type(allocate_lock()), type(RLock()))
 
 
 class Resolution:
@@ -191,9 +199,10 @@ class _Resolver:
             meaning = ("code", bytes(source.code), INTERPRETER, text)
         label = f"function {entry.name}"
         extras = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
-        if extras:
-            # Some of it may be the program's notes to itself; all of it can be read by a compiler.
-            self.guards.value(vars(function))
+        # Some of it may be the program's notes to itself; all of it can be read by a compiler.
+        if not self.guards.value(vars(function)):
+            known = dict(vars(function))
+            self.chains.rechecks.append(_is_same_dict(ref(function), known))
         parts = (
             *meaning,
             self._inside(label, "default", function.__defaults__),
@@ -211,6 +220,8 @@ class _Resolver:
             if how == "imported":
                 # From here on, submodules are where they are looked for.
                 self.chains.reach(entry, root, path, where)
+            elif how == "door":
+                raise dynamic(f"`{root[1]}`", where)
             elif how == "builtin":
                 if self.chains.reach(entry, root, path, where).value is not getattr(builtins, root[1]):
                     raise dynamic(f"a `{root[1]}` that is not the builtin", where)
@@ -242,7 +253,7 @@ class _Resolver:
     def _annotations(self, entry: FunctionEntry) -> list[tuple[str, object]]:
         """Return the annotations of a function as they are: byte code does not tell whether a file is right."""
         found = entry.function.__annotations__
-        if found and not self.guards.value(found):
+        if not self.guards.value(found):
             known = {name: id(value) for name, value in found.items()}
             self.chains.rechecks.append(lambda: {name: id(value) for name, value in found.items()} == known)
         return [(name, self._annotation(value)) for name, value in sorted(found.items())]
@@ -258,7 +269,8 @@ class _Resolver:
         label = reached.label
         if label.partition(" ")[2] in self.rules.ignore:
             return
-        key = (label, how == "annotation", id(reached.value), reached.state, reached.owner is not None)
+        mode = how if how in ("annotation", "type") else "value"
+        key = (label, mode, id(reached.value), reached.state, reached.owner is not None)
         if key in self._followed:
             return
         self._followed.add(key)
@@ -269,10 +281,26 @@ class _Resolver:
         if reached.owner is not None:
             # A method: what it reads of its first argument is read of what it was found on.
             self._bind(self.target(reached), 0, reached.owner_label, reached.owner, where)
+        if how == "type":
+            kind = type(reached.value)
+            self._put(
+                f"type of {label}",
+                fingerprint((kind.__module__, kind.__qualname__)),
+                kind.__qualname__,
+                where,
+            )
+            return
         if how == "annotation":
             self._put(label, fingerprint(self._annotation(reached.value)), _text(reached.value), where)
             return
-        self._put(label, self._value(label, reached.value, where), _text(reached.value), where)
+        try:
+            digest = self._value(label, reached.value, where)
+        except FunctionKeyError as error:
+            if error.code == "dynamic-names" or not self._is_installed(label):
+                raise
+            # What a package keeps under a name is its own business.
+            digest = fingerprint(("outside", label))
+        self._put(label, digest, _text(reached.value), where)
         if label not in self.values and not isinstance(reached.value, (types.FunctionType, type)):
             self.values[label] = _weakly(reached.value)
 
@@ -284,6 +312,19 @@ class _Resolver:
         self.components[label] = digest
         self.texts.setdefault(label, text)
         self.where.setdefault(label, where)
+
+    def _is_installed(self, label: str) -> bool:
+        """Whether a label is that of something in a module that counts by its version."""
+        kind, _, name = label.partition(" ")
+        module = name
+        while kind == "global" and module:
+            module = module.rpartition(".")[0]
+            if module in sys.modules:
+                version = self.rules.packages.version_of(module)
+                if version is not None:
+                    self._put_version(version)
+                return version is not None
+        return False
 
     def target(self, reached: Reached) -> tuple[FunctionEntry, int] | None:
         """Return the function that calling something calls, and how many arguments it has already."""
@@ -301,16 +342,19 @@ class _Resolver:
         """Return the package version that something counts by; nothing if it counts by its source."""
         if isinstance(value, types.FunctionType):
             module: Any = module_of(value)
-        elif isinstance(value, type) and not _is_found(value):
-            # Made by a function of that module, of what the program gave it.
-            return None
         else:
             module = getattr(value, "__module__", None)
         version = self.rules.packages.version_of(module) if isinstance(module, str) else None
+        if version == INTERPRETER and isinstance(value, type) and _is_made(value):
+            # Made by a function of the standard library, of what the program gave it.
+            return None
         if version is not None:
-            kind = "interpreter" if version == INTERPRETER else f"package {version[0]}"
-            self._put(kind, fingerprint(version), version[1], self._at)
+            self._put_version(version)
         return version
+
+    def _put_version(self, version: tuple[str, str]) -> None:
+        kind = "interpreter" if version == INTERPRETER else f"package {version[0]}"
+        self._put(kind, fingerprint(version), version[1], self._at)
 
     def _value(self, label: str, value: Any, where: Where) -> Fingerprint:
         """Return the digest of a value, following the functions and classes in it."""
@@ -329,7 +373,7 @@ class _Resolver:
         for cls in _in_order(classes):
             self._class(cls)
         if not watched:
-            self._recheck(label, value, digest)
+            self._recheck(value, digest, self._values())
         return digest
 
     def _reference(self, value: Any, where: Where) -> tuple[object, ...] | None:
@@ -348,6 +392,9 @@ class _Resolver:
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
             return "function", self.entry(function).name, type(value).__qualname__, extra
+        named = self._named(value)
+        if named is not None:
+            return named
         if isinstance(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, (types.ModuleType, type(None))
         ):
@@ -357,6 +404,22 @@ class _Resolver:
                 self._native_module(value.__module__)
             return "builtin", value.__module__, value.__qualname__
         return None
+
+    def _named(self, value: Any) -> tuple[object, ...] | None:
+        """Return what stands for something callable that an installed package has under its name."""
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodType)) or not callable(value):
+            return None
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        name = name or getattr(value, "__name__", None)
+        if not isinstance(module, str) or not isinstance(name, str) or hasattr(value, "__wrapped__"):
+            return None
+        if getattr(sys.modules.get(module), name, None) is not value:
+            return None
+        version = self.rules.packages.version_of(module)
+        if version is None:
+            return None
+        self._put_version(version)
+        return "outside", module, name
 
     def _content(self, function: types.FunctionType, where: Where) -> list[bytes] | None:
         """Return what the program put into a function of an installed package: what it wraps, and its cells.
@@ -393,8 +456,7 @@ class _Resolver:
                 hint="read what is needed by name (`module.name`), or pass it as an argument",
             )
         if version is not None:
-            kind = "interpreter" if version == INTERPRETER else f"package {version[0]}"
-            self._put(kind, fingerprint(version), version[1], where)
+            self._put_version(version)
         return "module", name
 
     def _native_module(self, name: str | None) -> None:
@@ -412,7 +474,17 @@ class _Resolver:
         return self._fingerprinter
 
     def _overrides(self) -> dict[type, Any]:
-        overrides: dict[type, Any] = {types.FunctionType: self._rule_function, type: self._rule_class}
+        overrides: dict[type, Any] = {
+            types.FunctionType: self._rule_function,
+            type: self._rule_class,
+            # Code that goes through a dict sees its order.
+            dict: lambda value: rule.ordered_items() if type(value) is dict else NotImplemented,
+            # What synchronises holds nothing that is compiled.
+            **{kind: rule.leaf(kind.__qualname__, tag="keyprint lock") for kind in _LOCKS},
+        }
+        typing = sys.modules.get("typing")
+        if typing is not None:
+            overrides[typing.ForwardRef] = lambda value: rule.leaf(value.__forward_arg__, tag="keyprint name")
         numpy = sys.modules.get("numpy")
         if hasattr(numpy, "ndarray"):
             overrides[numpy.ndarray] = self._rule_array  # type: ignore[union-attr]
@@ -441,15 +513,14 @@ class _Resolver:
         return NotImplemented
 
     def _rule_array(self, array: Any) -> Any:
-        if _can_change(array):
+        if _can_change(array) or getattr(array.dtype, "hasobject", False):
             self._arrays.append(array)
             # What it holds does not matter any more.
             return rule.leaf(None)
         return NotImplemented
 
-    def _recheck(self, label: str, value: Any, digest: Fingerprint) -> None:
+    def _recheck(self, value: Any, digest: Fingerprint, fingerprinter: Fingerprinter) -> None:
         """Look at a value again at each call: nothing else tells whether it changed."""
-        fingerprinter = self._values()
         get = _weakly(value)
 
         def recheck() -> bool:
@@ -492,7 +563,7 @@ class _Resolver:
             for other in _in_order(classes):
                 self._class(other)
             if not isinstance(value, _BEHAVIOUR) and not self.guards.value(value):
-                self._recheck(label, value, digest)
+                self._recheck(value, digest, self._class_fingerprinter)
         bases = [self._class(base) for base in (*cls.__bases__, type(cls))]
         self._put(label, fingerprint((sorted(parts), bases)), f"class {name}", self._at)
         return name
@@ -511,11 +582,13 @@ class _Resolver:
                 parts.append((cls.__module__, cls.__qualname__))
                 continue
             # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
-            for one in vars(cls).get("__annotations__", {}).values():
-                label = f"annotation {getattr(one, '__module__', '')}.{getattr(one, '__qualname__', '')}"
-                if isinstance(one, type) and one is not value and label not in self.components:
-                    self._put(label, fingerprint(None), _text(one), self._at)
-                    self.components[label] = fingerprint(self._annotation(one))
+            names = vars(sys.modules.get(cls.__module__, types))
+            for annotation in vars(cls).get("__annotations__", {}).values():
+                for one in _classes_in(annotation, names):
+                    label = f"annotation {one.__module__}.{one.__qualname__}"
+                    if one is not value and label not in self.components:
+                        self._put(label, fingerprint(None), _text(one), self._at)
+                        self.components[label] = fingerprint(self._annotation(one))
             data = {
                 name: attribute
                 for name, attribute in attributes(cls).items()
@@ -714,13 +787,48 @@ def _spoken(label: str) -> str:
     return f"{kind} `{name}`"
 
 
-def _is_found(cls: type) -> bool:
-    """Whether a class is what its name leads to."""
+def _is_made(cls: type) -> bool:
+    """Whether a class was made by code, and is not what its name leads to."""
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
-    # Builtin types such as that of functions have no name that leads to them.
-    return found is cls or cls.__module__ == "builtins"
+    # Classes that are written in C are not all to be found, and nobody makes them.
+    return found is not cls and ("__dict__" in vars(cls) or "__weakref__" in vars(cls))
+
+
+def _is_same_dict(get: Callable[[], Any], known: dict[str, Any]) -> Callable[[], bool]:
+    """Return something that tells whether the attributes of a function are the same objects as before."""
+
+    def check() -> bool:
+        function = get()
+        found = {} if function is None else vars(function)
+        return len(found) == len(known) and all(found.get(name) is value for name, value in known.items())
+
+    return check
+
+
+def _classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
+    """Return the classes that an annotation names, also as text or inside of generic types."""
+    found: list[type] = []
+    pending = [annotation]
+    while pending and len(found) < _MOST_CLASSES:
+        one = pending.pop()
+        if isinstance(one, str):
+            import re
+
+            for chain in re.findall(r"[A-Za-z_][\w.]*", one):
+                first, *rest = chain.split(".")
+                reached = names.get(first)
+                for name in rest:
+                    reached = getattr(reached, name, None)
+                pending += [reached] if isinstance(reached, type) else []
+        elif isinstance(one, type) and not isinstance(one, types.GenericAlias):
+            found.append(one)
+        else:
+            pending += getattr(one, "__args__", None) or ()
+            forward = getattr(one, "__forward_arg__", None)
+            pending += [forward] if isinstance(forward, str) else []
+    return found
 
 
 def _in_order(classes: list[type]) -> list[type]:

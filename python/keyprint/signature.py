@@ -46,6 +46,9 @@ _ARRAYS: Final = ("__cuda_array_interface__", "__dlpack__", "__array_interface__
 _SCALARS: Final = (bool, int, float, complex)
 _BY_VALUE: Final = (str, bytes, type(None), type(Ellipsis))
 
+#: Builtin types whose values are taken as they are.
+_PLAIN: Final = (range, slice, frozenset)
+
 #: Arguments with more members than this are refused.
 _MOST_STEPS: Final = 4096
 
@@ -245,7 +248,24 @@ class _Maker:
             return self._as(Argument("value", type="tuple", value=value, signature=digest), step)
         if callable(value) and not hasattr(kind, "__cache_signature__") and _registration(kind) is None:
             return self._callable(value, source, path)
-        return self._any(value, {HOW: {"whole": ("", "", 0)}}, source, path, in_object=True)
+        try:
+            return self._any(value, {HOW: {"whole": ("", "", 0)}}, source, path, in_object=True)
+        except SignatureError as error:
+            if error.code != "argument-type" or _is_instance(value):
+                raise
+        return self._by_digest(value, source, path)
+
+    def _by_digest(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        """Take something by value that is looked at anew in each call."""
+        self._step(source, ("exact",))
+
+        def signature(value: Any) -> bytes:
+            return bytes(self._fingerprint(value, path))
+
+        known = signature(value)
+        step = self._step(source, ("signature", signature, known))
+        argument = Argument("value", type=type_name(value), value=value, signature=Fingerprint(known))
+        return self._as(argument, step)
 
     def _value(self, value: Any, source: tuple[Any, ...]) -> Argument:
         step = self._step(source, ("equal",))
@@ -263,9 +283,11 @@ class _Maker:
                 return self._value(value, source)
             return self._scalar(value, source, path)
         if hasattr(kind, "__cache_signature__"):
+            self._used_methods(kind, node, path)
             return self._signed(value, source, path, lambda value: value.__cache_signature__())
         registered = _registration(kind)
         if registered is not None:
+            self._used_methods(kind, node, path)
             return self._signed(value, source, path, registered)
         if _is_number(value):
             if in_object and self._options.members == "value":
@@ -274,10 +296,18 @@ class _Maker:
         array = self._array(value, source, path)
         if array is not None:
             return array
-        if kind is tuple:
+        if kind is tuple or (
+            isinstance(value, tuple) and hasattr(kind, "_fields") and not stored_names(value)
+        ):
             return self._tuple(value, node, source, path, in_object)
+        if kind in _PLAIN:
+            return self._by_digest(value, source, path)
         if _is_constant(value):
-            return self._constant(value, source, path)
+            found = self._constant(value, source, path)
+            if self._rules.packages.version_of(kind.__module__) is None:
+                # An enum of the program: its methods may be called.
+                self._count(f"class of {path}", self._resolution(kind))
+            return found
         if isinstance(value, type) or (callable(value) and not self._is_program_object(value)):
             return self._callable(value, source, path)
         return self._object(value, node, source, path)
@@ -314,6 +344,17 @@ class _Maker:
         known = signature(value)
         step = self._step(source, ("signature", signature, known))
         return self._as(Argument("signature", type=type_name(value), signature=Fingerprint(known)), step)
+
+    def _used_methods(self, cls: type, node: Node, path: str) -> None:
+        """Count the methods that are called on something whose signature speaks for its data."""
+        for name in node:
+            for attribute in lookup(cls, name) if name != HOW else ():
+                inner = (
+                    attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
+                )
+                for function in (inner, *_accessors(inner)):
+                    if isinstance(function, types.FunctionType):
+                        self._count(f"method {path}.{name}", self._resolution(function))
 
     def _fingerprint(self, value: Any, path: str) -> Fingerprint:
         try:
@@ -367,7 +408,10 @@ class _Maker:
                 whole: Node = {HOW: {"whole": where_of(node)}}
                 place = f"{path}[{at}]"
                 members[at] = self._any(item, whole, ("item", step, at), place, in_object=in_object)
-        return self._as(Argument("tuple", type="tuple", members=members), step)
+        kind = type(value)
+        if kind is not tuple and self._rules.packages.version_of(kind.__module__) is None:
+            self._count(f"class of {path}", self._resolution(kind))
+        return self._as(Argument("tuple", type=type_name(value), members=members), step)
 
     def _constant(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
         """Take something that cannot change, by value."""
@@ -450,6 +494,9 @@ class _Maker:
                     code="argument-type",
                     hint="store the value in a plain attribute, or read what the property reads",
                 )
+            if set(child) == {HOW} and set(child[HOW]) == {"type"}:
+                members[name] = self._type_of(value, name, attribute, ("member", step, name), place)
+                continue
             found = _stored(value, name)
             if found:
                 members[name] = self._any(found[0], child, ("member", step, name), place, in_object=True)
@@ -457,12 +504,26 @@ class _Maker:
                 # A member of its own would hide what the class has.
                 self._step(("member", step, name), ("absent",))
                 self._class_attribute(value, attribute[0], step, place, node, path, members, seen)
+            elif set(child) == {HOW} and set(child[HOW]) <= {"optional", "type"}:
+                absent = self._step(("member", step, name), ("absent",))
+                members[name] = self._as(Argument("absent"), absent)
             else:
                 raise SignatureError(
                     f"the argument `{self._name}` has no member `{place}` ({spoken(child)})",
                     code="missing-member",
                     hint=f"`{path}` is {_a(type_name(value))}; set the member before the call",
                 )
+
+    def _type_of(
+        self, owner: Any, name: str, on_class: tuple[Any, ...], source: tuple[Any, ...], place: str
+    ) -> Argument:
+        """Take a member of which only the type is asked for: `s.grid is None`."""
+        found = _stored(owner, name)
+        if not found:
+            step = self._step(source, ("absent",))
+            kind = type_name(on_class[0]) if on_class else None
+            return self._as(Argument("absent", type=kind), step)
+        return self._as(Argument("scalar", type=type_name(found[0])), self._step(source, ("exact",)))
 
     def _class_attribute(
         self,

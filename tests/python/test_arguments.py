@@ -8,7 +8,7 @@ import enum
 import gc
 import types
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -35,6 +35,11 @@ class Mode(enum.Enum):
 
 class Level(enum.IntEnum):
     LOW = 1
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
 
 
 class Bag:
@@ -121,6 +126,8 @@ DIFFERENT: list[tuple[Any, ...]] = [
     ((1, 2), (1, 2.0), (1, 2, 3), (1, (2,)), ()),
     ((np.zeros(1),), (np.zeros(1, "f4"),)),
     (double, triple, len, int, float),
+    (range(3), range(4), slice(3), frozenset({1}), frozenset({2})),
+    (Point(1, 2.0), Point(1.0, 2.0), (1, 2.0)),
 ]
 
 SAME: list[tuple[Any, ...]] = [
@@ -135,6 +142,8 @@ SAME: list[tuple[Any, ...]] = [
     (np.zeros(3, "i4,f4"), np.zeros(4, "i4,f4")),
     ((1, 2.0), (3, 4.0)),
     (np.dtype("f4"), np.dtype("float32")),
+    (range(3), range(3)),
+    (Point(1, 2.0), Point(3, 4.0)),
 ]
 
 
@@ -530,7 +539,7 @@ def test_annotations_build_arguments() -> None:
         (bytearray(b""), "`builtins.bytearray`"),
         (Bag(), "make it a dataclass, or give `test_arguments.Bag` a `__cache_signature__`"),
         (collections.OrderedDict(), "pass a tuple"),
-        (range(3), "`builtins.range`"),
+        (memoryview(b""), "`builtins.memoryview`"),
         ((1, [2]), "the argument `x`, at `x[1]`, is a `builtins.list`"),
         (Inner(a=[1]), "at `x.a`, is a `builtins.list`"),
         (types.SimpleNamespace(x=1), "`types.SimpleNamespace`"),

@@ -205,8 +205,13 @@ CASES: dict[str, Case] = {
     ),
     "containers": Case(
         "CFG = {'a': [1, 2], 'b': {3}}\ndef f(x):\n    return CFG['a'][0]\n",
-        same=[("{'a': [1, 2], 'b': {3}}", "{'b': {3}, 'a': [1, 2]}")],
-        other=[("[1, 2]", "[2, 1]"), ("{3}", "{4}"), ("'b'", "'c'")],
+        same=[("{'a': [1, 2], 'b': {3}}", "dict(a=[1, 2], b={3})")],
+        other=[
+            ("{'a': [1, 2], 'b': {3}}", "{'b': {3}, 'a': [1, 2]}"),
+            ("[1, 2]", "[2, 1]"),
+            ("{3}", "{4}"),
+            ("'b'", "'c'"),
+        ],
     ),
     "functions in containers": Case(
         "def g(x):\n    return x\ndef h(x):\n    return -x\nOPS = {'a': g, 'b': h}\ndef f(x):\n    return OPS['a'](x)\n",
@@ -391,10 +396,7 @@ CASES: dict[str, Case] = {
 
 # Programs that have no key, and why.
 REFUSED: dict[str, tuple[str, str]] = {
-    "lock": (
-        "import threading\nLOCK = threading.Lock()\ndef f(x):\n    with LOCK: return x\n",
-        "unidentified",
-    ),
+    "generator": ("MADE = (i for i in [])\ndef f(x):\n    return list(MADE)\n", "unidentified"),
     "array": ("import numpy as np\nA = np.zeros(3)\ndef f(x):\n    return A\n", "writable-array"),
     "array in a list": ("import numpy as np\nA = [np.zeros(3)]\ndef f(x):\n    return A\n", "writable-array"),
     "view": (

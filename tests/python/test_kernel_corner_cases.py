@@ -125,10 +125,35 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "return 1",
         "return 2",
     ),
-    "function of its own module name": (
-        "def getattr(o, n): return 1\ndef f(s): return getattr(s, 'x', 3)\n",
-        "return 1",
+    "class body that reads what it binds": ("X = 1\ndef f():\n    class C:\n        X = X\n    return C.X\n", "X = 1\ndef", "X = 2\ndef"),
+    "long chain of names": (
+        "CFG = 1\ndef f(c):\n    a1 = CFG\n"
+        + "".join(f"    a{at} = a{at - 1}\n" for at in range(2, 30))
+        + "    b = 0\n    if c: b = a29\n    return b\n",
+        "CFG = 1",
+        "CFG = 2",
+    ),
+    "owner of a method": (
+        "class C:\n    def __init__(self): self.q = 1\n    def get(self): return 0\nO = C()\ndef f(): return O.get.__self__.q\n",
+        "self.q = 1",
+        "self.q = 2",
+    ),
+    "fields with quoted annotations": (
+        "from __future__ import annotations\nclass Vec:\n    x: int\nclass D:\n    v: Vec\ndef f(s: D): return s\n",
+        "x: int",
+        "x: float",
+    ),
+    "fields with generic annotations": (
+        "from typing import Optional\nclass Vec:\n    x: int\nclass D:\n    v: Optional[Vec]\ndef f(s: D): return s\n",
+        "x: int",
+        "x: float",
+    ),
+    "order of a dict": ("D = {'a': 1, 'b': 2}\ndef f(): return list(D)\n", "'a': 1, 'b': 2", "'b': 2, 'a': 1"),
+    "docstring that is read": ("def h():\n    'One.'\ndef f(): return h.__doc__\n", "One.", "Two."),
+    "enum with methods": (
+        "import enum\nclass M(enum.IntEnum):\n    A = 0\n    def scale(self): return 2\ndef f(x): return M.A.scale()\n",
         "return 2",
+        "return 3",
     ),
 }  # fmt: skip
 
@@ -155,6 +180,12 @@ REFUSED = {
     "__globals__": "def g(): pass\ndef f(): return g.__globals__['X']\n",
     "__dict__": "import cfg\ndef f(): return cfg.__dict__['X']\n",
     "getenv": "import os\ndef f(): return os.getenv('X')\n",
+    "locals": "def f(sim): return locals()['sim'].x\n",
+    "vars": "def f(sim): return vars()['sim'].x\n",
+    "frame": "import sys\ndef f(): return sys._getframe().f_globals['X']\n",
+    "lambda globals": "def f(): return (lambda: 0).__globals__['X']\n",
+    "resolve_name": "import pkgutil\ndef f(): return pkgutil.resolve_name('cfg:X')\n",
+    "hidden getattr with a default": "def getattr(o, n): return 1\ndef f(s): return getattr(s, 'x', 3)\n",
     "hidden builtin": "def getattr(o, n): return 1\ndef f(s): return getattr(s, 'x')\n",
 }
 
@@ -209,9 +240,14 @@ def test_generated_functions_with_captured_parameters() -> None:
     scope: dict[str, Any] = {"__name__": "made"}
     exec("def f(sim):\n return [sim.x for i in range(3)]\ndef g(sim):\n return lambda: sim.x", scope)
     for name in ("f", "g"):
-        with pytest.raises(kp.SignatureError):
-            # Nothing tells which members are read.
-            counting(scope[name])(Bag(x=1))
+        kernel = counting(scope[name])
+        try:
+            found = [kernel(Bag(x=1)), kernel(Bag(x=2))]
+        except kp.SignatureError as error:
+            # Where nothing tells which members are read, all of them are.
+            assert "nothing says what counts" in str(error)
+        else:
+            assert found == [1, 2]
 
 
 # -- Arguments -------------------------------------------------------------------------------------
@@ -409,6 +445,198 @@ class Pair(tuple[Any, Any]):
 
     def __new__(cls, left: Any, right: Any) -> Any:
         return (left, right)
+
+
+def test_bound_methods_of_builtins(load: Any) -> None:
+    m = load(
+        "D = {1: 10}\nGET = D.get\nOPS = {'g': D.get}\ndef f(x): return GET(x)\ndef g(x): return OPS['g'](x)\n"
+    )
+    for function in (m.f, m.g):
+        kernel = counting(function)
+        assert kernel(1) == 1
+        m.D[1] = 20
+        assert kernel(1) == 2
+        m.D[1] = 10
+        assert kernel(1) == 1
+    kernel = counting(lambda fn: fn)
+    assert kernel(m.D.get) == 1
+    m.D[1] = 30
+    assert kernel(m.D.get) == 2
+
+
+def test_enums_with_methods(load: Any) -> None:
+    m = load(
+        "import enum\nclass M(enum.Enum):\n    A = 1\n    def scale(self): return 2\ndef f(m): return m.scale()\n"
+    )
+    kernel = counting(m.f)
+    assert kernel(m.M.A) == 1
+    m.M.scale = lambda self: 7
+    assert kernel(m.M.A) == 2
+
+
+def test_signatures_do_not_speak_for_methods(load: Any) -> None:
+    m = load(
+        "class S:\n    def __cache_signature__(self): return 1\n    def scale(self): return 2\ndef f(m): return m.scale()\n"
+    )
+    kernel = counting(m.f)
+    assert kernel(m.S()) == 1
+    m.S.scale = lambda self: 7
+    assert kernel(m.S()) == 2
+
+
+def test_the_first_attribute_of_a_function(load: Any) -> None:
+    m = load("def h(x): return x\ndef f(x): return h(x)\n")
+    kernel = counting(m.f)
+    assert kernel(1) == 1
+    m.h.scale = 2
+    assert kernel(1) == 2
+    m.f.fastmath = True
+    assert kernel(1) == 3
+    m.f.__annotations__["x"] = float
+    assert kernel(1) == 4
+
+
+def test_object_arrays_are_refused(load: Any) -> None:
+    m = load(
+        "import numpy as np\nA = np.array([[1], [2, 3]], dtype=object)\nA.flags.writeable = False\ndef f(x): return A\n"
+    )
+    with pytest.raises(kp.FunctionKeyError) as caught:
+        kp.FunctionKey(m.f)
+    assert caught.value.code == "writable-array"
+
+
+def test_what_changes_while_it_is_compiled_is_not_kept(load: Any, tmp_path: Path) -> None:
+    m = load("X = 1\ndef f(a): return X\n")
+    once = [1]
+
+    def compile(specialization: kp.Specialization) -> bytes:
+        if once:
+            # Stands for another thread.
+            m.X = once.pop() + 1
+        return repr(m.f(0)).encode()
+
+    options: dict[str, Any] = {"compile": compile, "load": lambda a: lambda x: a.data, "on_drift": "rekey"}
+    kernel = kp.jit(m.f, store=kp.Store(tmp_path / "store"), **options)
+    assert kernel(1) == b"2"
+    m.X = 1
+    assert kernel(1) == b"1"
+    assert kp.jit(m.f, store=kp.Store(tmp_path / "store"), **options)(1) == b"1"
+    once.append(5)
+    strict = kp.jit(m.f, **{**options, "on_drift": "raise"})
+    with pytest.raises(kp.DriftError):
+        strict(1)
+
+    def restless(specialization: kp.Specialization) -> bytes:
+        m.X += 1
+        return b""
+
+    with pytest.raises(RuntimeError, match="changes whenever it is compiled"):
+        kp.jit(m.f, **{**options, "compile": restless})(1)
+
+
+# -- Ordinary programs -----------------------------------------------------------------------------
+
+ORDINARY = {
+    "numpy functions": "import numpy as np\ndef f(x): return np.sum(x) + np.clip(x, 0, 1) + np.linalg.norm(x) + np.sin(x)\n",
+    "numpy constants": "import numpy as np\nDT = np.dtype('f4')\nclass C:\n    dt = DT\ndef f(x): return x.astype(DT), C.dt, np.float32, np.pi\n",
+    "array annotations": "import numpy as np\nimport numpy.typing as npt\ndef f(x: npt.NDArray[np.float32], y: 'npt.ArrayLike') -> npt.NDArray[np.float32]: return x\n",
+    "int enums": "import enum\nclass M(enum.IntEnum):\n    A = 0\nclass F(enum.IntFlag):\n    B = 1\ndef f(x, m=M.A): return M.A + M(0) + M['A'] + F.B\n",
+    "attribute dicts": "class A(dict):\n    __getattr__ = dict.__getitem__\n    __hash__ = object.__hash__\nCFG = A(n=1)\ndef f(x): return CFG.n\n",
+    "forward references": "from typing import Optional, Tuple, Union\nclass A: pass\ndef f(x: Optional['A'], y: Tuple[int, 'A'], z: Union[int, 'A']): return x\n",
+    "literals": "from typing import Literal\nimport cfg\ndef f(x: Literal['cfg', 'b']): return x\n",
+    "optional modules": "try: import cfg\nexcept ImportError: cfg = None\ndef f(x):\n    if cfg is not None: return cfg.X\n",
+    "locks": "import threading\nLOCK = threading.Lock()\ndef f(x):\n    with LOCK: return x\n",
+    "the interpreter": "import sys\ndef f(x):\n    print(x, file=sys.stderr)\n    return sys.version_info, sys.float_info.eps\n",
+    "loggers": "import logging\nlog = logging.getLogger(__name__)\ndef f(x):\n    log.debug('x')\n    return x\n",
+    "random numbers": "import numpy as np\ndef f(x): return np.random.rand(3)\n",
+    "context variables and type variables": "import typing\nT = typing.TypeVar('T')\nclass C(typing.Generic[T]):\n    def g(self, x: T) -> T: return x\ndef f(x: T) -> T: return C().g(x)\n",
+    "protocols": "from typing import Protocol, NamedTuple\nclass P(Protocol):\n    def g(self) -> int: ...\nclass N(NamedTuple):\n    a: int = 1\ndef f(x: P, n: N = N()): return N(2)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_programs_have_keys(load: Any, name: str) -> None:
+    m = load(ORDINARY[name], cfg="X = 1\n")
+    assert kp.FunctionKey(m.f) == kp.FunctionKey(m.f)
+
+
+def test_questions_about_members(load: Any) -> None:
+    m = load(
+        """
+        def f(s):
+            if s.grid is None: return 0
+            s.out = 3
+            return hasattr(s, 'zz'), getattr(s, 'ww', 3), s.n
+        """
+    )
+    kernel = counting(m.f)
+    assert kernel(Bag(grid=Bag(), n=1)) == 1
+    assert kernel(Bag(grid=Bag(x=object()), n=1)) == 1
+    assert kernel(Bag(grid=None, n=1)) == 2
+    assert kernel(Bag(grid=Bag(), n=1, zz=2)) == 3
+    assert kernel(Bag(grid=Bag(), n=1, ww=2)) == 4
+    made = Bag(grid=Bag(), n=1)
+    assert kernel(made) == 1
+    made.out = 3
+    assert kernel(made) == 5
+    del made.out
+    assert kernel(made) == 1
+
+
+def test_memoised_properties_of_a_config(load: Any) -> None:
+    m = load(
+        """
+        import functools
+        class C:
+            def __init__(self): self.n = 3
+            @functools.cached_property
+            def area(self): return self.n ** 2
+        CFG = C()
+        def f(x): return CFG.area
+        """
+    )
+    kernel = kp.jit(m.f, compile=lambda s: lambda x: 1)
+    kernel(1)
+    assert m.CFG.area == 9
+    assert kernel(1) == 1
+    m.CFG.n = 4
+    with pytest.raises(kp.DriftError):
+        kernel(1)
+
+
+def test_executables_are_not_kept_for_ever(load: Any) -> None:
+    m = load("def f(s): return s.n\n")
+    kernel = counting(m.f)
+    for at in range(1100):
+        kernel(Bag(n=at))
+    assert len(kernel._brain._loaded) == 1024
+
+
+def test_compilers_that_launch_each_other() -> None:
+    barrier = threading.Barrier(2)
+
+    def compile(specialization: kp.Specialization) -> Any:
+        if not getattr(local, "inside", False):
+            local.inside = True
+            barrier.wait(10)
+            other = second if specialization.target == "first" else first
+            assert other(1) == 1
+        return lambda x: x
+
+    local = threading.local()
+    first = kp.jit(_reads_config_of, compile=compile, target="first")
+    second = kp.jit(_reads_config_of, compile=compile, target="second")
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda k=k: found.append(k(1)), daemon=True) for k in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == [1, 1]
+
+
+def _reads_config_of(x: Any) -> Any:
+    return x
 
 
 # -- Targets ---------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     loaded = []
 
     def install(
-        name: str, version: str, files: dict[str, str], *, editable: bool = False, record: bool = True
+        name: str, version: str, files: dict[str, str], *, url: object = None, record: bool = True
     ) -> Path:
         info = directory / f"{name}-{version}.dist-info"
         info.mkdir()
@@ -37,7 +37,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             (info / "top_level.txt").write_text(
                 "\n".join({file.split("/")[0].removesuffix(".py") for file in files})
             )
-        (info / "direct_url.json").write_text(json.dumps({"url": "x", "dir_info": {"editable": editable}}))
+        if url is not None:
+            (info / "direct_url.json").write_text(json.dumps(url))
         for file, text in files.items():
             (directory / file).parent.mkdir(parents=True, exist_ok=True)
             (directory / file).write_text(text)
@@ -72,7 +73,12 @@ def test_installed_packages(site: Any) -> None:
     )
     site("single", "3.0", {"single_module.py": ""})
     site("older", "0.1", {"older/__init__.py": ""}, record=False)
-    site("edited", "9.9", {"edited/__init__.py": ""}, editable=True)
+    site("edited", "9.9", {"edited/__init__.py": ""}, url={"url": "x", "dir_info": {"editable": True}})
+    site("local", "9.9", {"local/__init__.py": ""}, url={"dir_info": {}, "url": "file:///x"})
+    commit = {"vcs_info": {"vcs": "git", "commit_id": "abc123"}, "url": "https://x"}
+    site("cloned", "2.0", {"cloned/__init__.py": ""}, url=commit)
+    site("ns-a", "1.0", {"ns/a/__init__.py": ""})
+    site("ns-b", "2.0", {"ns/b/__init__.py": ""})
     packages = kp.Packages()
     for name, expected in (
         ("something", ("some_thing", "1.2")),
@@ -81,6 +87,10 @@ def test_installed_packages(site: Any) -> None:
         ("single_module", ("single", "3.0")),
         ("older", ("older", "0.1")),
         ("edited", None),
+        ("local", None),
+        ("cloned", ("cloned", "2.0+abc123")),
+        ("ns.a", ("ns_a", "1.0")),
+        ("ns.b", ("ns_b", "2.0")),
     ):
         importlib.import_module(name)
         assert packages.version_of(name) == expected, name

@@ -169,6 +169,9 @@ impl SourceFunction {
             How::Super => "super",
             How::Imported => "imported",
             How::Builtin => "builtin",
+            How::Optional => "optional",
+            How::Type => "type",
+            How::Door => "door",
         };
         let one = |one: &keyprint_source::Use| {
             (root(py, &one.root)?, path(py, &one.path)?, how(one.how), one.line).into_pyobject(py)

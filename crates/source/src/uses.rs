@@ -9,7 +9,8 @@ use std::cell::Cell;
 use keyprint_fingerprint::Fingerprint;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
-    Arguments, Comprehension, Decorator, Expr, ExprCall, ExprContext, Parameters, Stmt, TypeParams,
+    Arguments, CmpOp, Comprehension, Decorator, Expr, ExprCall, ExprCompare, ExprContext, ExprSubscript,
+    Parameters, Stmt, TypeParams,
 };
 use ruff_text_size::{Ranged, TextRange};
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,12 @@ use crate::parse::with_expression;
 /// Longer chains count as a use of what their beginning leads to.
 const LONGEST_PATH: usize = 24;
 
-/// Longer chains of names for names, and names for more things than this, are not followed.
+/// Where chains of names for names are longer, or names stand for more things than this, what is assigned
+/// counts whole.
 const MOST_ALIASES: usize = 16;
+
+/// Attributes that hold everything that a function could read.
+const DOORS: &[&str] = &["__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "__code__"];
 
 /// Where a chain begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -59,6 +64,12 @@ pub enum How {
     Imported,
     /// It is taken for the builtin of its name.
     Builtin,
+    /// It may be missing: asked for by `hasattr`, or about to be written.
+    Optional,
+    /// Only its type is asked for: `is None`.
+    Type,
+    /// A door through which anything may be read, such as `__globals__`.
+    Door,
 }
 
 /// A chain that is read.
@@ -132,6 +143,27 @@ pub(crate) fn of<'a>(
     class: Option<&'a str>,
     lines: &Lines,
 ) -> Found {
+    let read = |with_aliases| read(subject, enclosing, class, lines, with_aliases);
+    let mut found = read(true).or_else(|| read(false)).expect("nothing is too long without aliases");
+    dedup(&mut found.uses, |one| (one.root.clone(), one.path.clone(), one.how));
+    dedup(&mut found.passes, |one| {
+        (
+            (one.root.clone(), one.path.clone()),
+            (one.callee.clone(), one.callee_path.clone()),
+            (one.slot.clone(), one.call),
+        )
+    });
+    found
+}
+
+/// The same; nothing if names stand for names too often to be followed.
+fn read<'a>(
+    subject: &Subject<'a>,
+    enclosing: &[Bindings<'a>],
+    class: Option<&'a str>,
+    lines: &Lines,
+    with_aliases: bool,
+) -> Option<Found> {
     let mut own = match subject.body {
         Body::Statements(body) => Bindings::of_body(body),
         Body::Expression(expr) => Bindings::of_expr(expr),
@@ -148,6 +180,8 @@ pub(crate) fn of<'a>(
         annotation: false,
         calls: 0,
         cut: Cell::new(false),
+        overflow: Cell::new(false),
+        with_aliases,
         found: Found::default(),
     };
     reader.annotations(subject.parameters, subject.returns, subject.type_parameters);
@@ -155,16 +189,13 @@ pub(crate) fn of<'a>(
         Body::Statements(body) => reader.visit_body(body),
         Body::Expression(expr) => reader.visit_expr(expr),
     }
-    let mut found = reader.found;
-    dedup(&mut found.uses, |one| (one.root.clone(), one.path.clone(), one.how));
-    dedup(&mut found.passes, |one| {
-        (
-            (one.root.clone(), one.path.clone()),
-            (one.callee.clone(), one.callee_path.clone()),
-            (one.slot.clone(), one.call),
-        )
-    });
-    found
+    (!reader.overflow.get()).then_some(reader.found)
+}
+
+/// Whether something is only compared with `None`, by identity.
+fn is_test_for_none(compare: &ExprCompare) -> bool {
+    compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot))
+        && compare.comparators.iter().all(Expr::is_none_literal_expr)
 }
 
 /// Keeps the first of those that say the same.
@@ -195,6 +226,10 @@ struct Reader<'a, 'l> {
     calls: u32,
     /// Whether a name was met that stands for something of itself.
     cut: Cell<bool>,
+    /// Whether names stood for names too often.
+    overflow: Cell<bool>,
+    /// Whether a name stands for what it was assigned; otherwise that is read when it is assigned.
+    with_aliases: bool,
     found: Found,
 }
 
@@ -248,7 +283,8 @@ impl<'a> Reader<'a, '_> {
                 return root(Root::Global(self.mangled(name)));
             }
             let Some(bindings) = scope.bindings.names.get(name) else { continue };
-            if through.len() > MOST_ALIASES || bindings.len() > MOST_ALIASES {
+            if through.len() > MOST_ALIASES {
+                self.overflow.set(true);
                 return None;
             }
             let step = format!("{at} {name}");
@@ -263,6 +299,7 @@ impl<'a> Reader<'a, '_> {
                 match binding {
                     Binding::Parameter(at) => found.extend(root(Root::Parameter(*at))?),
                     // What it stood for when it was assigned: seen from there.
+                    Binding::Assigned(_) if !self.with_aliases => {}
                     Binding::Assigned(value) => {
                         found.extend(self.chains(value, at + 1, through).unwrap_or_default());
                     }
@@ -272,12 +309,15 @@ impl<'a> Reader<'a, '_> {
                     }
                     Binding::Local => {}
                 }
-                if found.len() > MOST_ALIASES {
-                    through.pop();
-                    return None;
-                }
+            }
+            if found.len() > MOST_ALIASES && self.with_aliases {
+                self.overflow.set(true);
             }
             through.pop();
+            if scope.is_class {
+                // As long as the class does not have it, the name means the module's.
+                found.extend(root(Root::Global(self.mangled(name)))?);
+            }
             return (!found.is_empty()).then_some(found);
         }
         if name == "__class__" && !self.classes.is_empty() {
@@ -346,6 +386,38 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// `hasattr(owner, "member")` and `getattr(owner, "member", default)` ask for what may be missing.
+    fn as_question(&self, call: &'a ExprCall) -> Option<(&'static str, &'a Expr, String)> {
+        let Arguments { args, keywords, .. } = &call.arguments;
+        let (name, owner, member) = match &**args {
+            [owner, Expr::StringLiteral(member)] => ("hasattr", owner, member),
+            [owner, Expr::StringLiteral(member), _] => ("getattr", owner, member),
+            _ => return None,
+        };
+        let fits = keywords.is_empty() && self.is_builtin(&call.func, name) && self.here(owner).is_some();
+        fits.then(|| (name, owner, member.value.to_str().to_owned()))
+    }
+
+    /// `Literal["a"]` and the metadata of `Annotated` hold values, not types.
+    fn annotated(&mut self, subscript: &'a ExprSubscript) {
+        self.visit_expr(&subscript.value);
+        let name = match &*subscript.value {
+            Expr::Name(name) => name.id.as_str(),
+            Expr::Attribute(attribute) => attribute.attr.as_str(),
+            _ => "",
+        };
+        let items = match &*subscript.slice {
+            Expr::Tuple(tuple) => tuple.elts.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for (at, item) in items.iter().enumerate() {
+            let is_type = !(name == "Literal" || name == "Annotated" && at > 0);
+            let before = std::mem::replace(&mut self.annotation, is_type);
+            self.visit_expr(item);
+            self.annotation = before;
+        }
+    }
+
     /// The call and the member of `super().member` or `super(C, self).member`.
     fn as_super(&self, expr: &'a Expr) -> Option<(&'a ExprCall, String)> {
         let Expr::Attribute(attribute) = expr else { return None };
@@ -404,7 +476,7 @@ impl<'a> Reader<'a, '_> {
         path.truncate(LONGEST_PATH);
         let how = match how {
             _ if long => How::Whole,
-            How::Whole if self.annotation => How::Annotation,
+            How::Whole | How::Called if self.annotation => How::Annotation,
             how => how,
         };
         self.found.uses.push(Use { root, path, how, line: self.line(range) });
@@ -589,9 +661,41 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
         if let Some((call, member)) = self.as_super(expr) {
             return self.behind(call, Some(member));
         }
+        if let Expr::Attribute(attribute) = expr
+            && DOORS.contains(&attribute.attr.as_str())
+        {
+            let chain = Chain { root: Root::Global(attribute.attr.to_string()), path: Vec::new() };
+            return self.used(chain, How::Door, expr.range());
+        }
         match expr {
             // Binding a name reads nothing.
             Expr::Name(name) if !matches!(name.ctx, ExprContext::Load) => {}
+            Expr::Attribute(attribute) if !matches!(attribute.ctx, ExprContext::Load) => {
+                match self.here(expr) {
+                    Some(chains) => {
+                        for chain in chains {
+                            self.used(chain, How::Optional, expr.range());
+                        }
+                    }
+                    None => visitor::walk_expr(self, expr),
+                }
+            }
+            Expr::Compare(compare) if is_test_for_none(compare) && self.here(&compare.left).is_some() => {
+                self.builtins(&compare.left);
+                for chain in self.here(&compare.left).unwrap_or_default() {
+                    self.used(chain, How::Type, expr.range());
+                }
+            }
+            Expr::Call(call) if self.as_question(call).is_some() => {
+                let (name, owner, member) = self.as_question(call).expect("just asked");
+                self.builtin(name, call.range());
+                call.arguments.args[2..].iter().for_each(|default| self.visit_expr(default));
+                for mut chain in self.here(owner).unwrap_or_default() {
+                    chain.path.push(member.clone());
+                    self.used(chain, How::Optional, call.range());
+                }
+            }
+            Expr::Subscript(subscript) if self.annotation => self.annotated(subscript),
             Expr::Name(_) | Expr::Attribute(_) | Expr::Call(_) => match (self.here(expr), expr) {
                 (Some(chains), _) => {
                     self.builtins(expr);
@@ -655,7 +759,7 @@ impl<'a> Reader<'a, '_> {
     /// Whether what is assigned to a name of the innermost scope is a chain, which the name then stands for.
     fn is_alias(&self, name: &str, value: &'a Expr) -> bool {
         let scope = self.scopes.last().expect("the function's own scope is never left");
-        !scope.is_class && scope.bindings.names.contains_key(name) && {
+        self.with_aliases && !scope.is_class && scope.bindings.names.contains_key(name) && {
             // The name must lead to it from everywhere: otherwise the value is read here.
             self.cut.set(false);
             self.here(value).is_some()

@@ -35,6 +35,9 @@ fn reads(text: &str) -> Vec<String> {
             How::Super => " super",
             How::Imported => " imported",
             How::Builtin => " builtin",
+            How::Optional => "?",
+            How::Type => " type",
+            How::Door => " door",
         };
         format!("{}{how}", chain(&function, &one.root, &one.path))
     });
@@ -61,7 +64,11 @@ fn names_and_members() {
     check("def f(a): return a.x.y + a.z", &["<a>.x.y", "<a>.z"]);
     check("def f(a): return a.x[a.i].y", &["<a>.x", "<a>.i"]);
     check("def f(a): a.x[0] = 1", &["<a>.x"]);
-    check("def f(a): a.x = N", &["N", "<a>.x"]);
+    check("def f(a): a.x = N", &["N", "<a>.x?"]);
+    check("def f(a): return a.x is None or a.y is not None", &["<a>.x type", "<a>.y type"]);
+    check("def f(a): return hasattr(a, 'x')", &["hasattr builtin", "<a>.x?"]);
+    check("def f(a): return getattr(a.b, 'x', N)", &["getattr builtin", "N", "<a>.b.x?"]);
+    check("def f(a): return a.g.__globals__['x'], (lambda: 0).__globals__", &["__globals__ door"]);
     check("def f(a): return getattr(a, 'x').y", &["getattr builtin", "<a>.x.y"]);
     check("def f(a): return getattr(a, n)", &["getattr()", "<a> -> getattr[0]", "n -> getattr[1]"]);
     check("def f(a):\n  x = 1\n  return x + y", &["y"]);
@@ -106,6 +113,13 @@ fn other_names_for_the_same() {
 }
 
 #[test]
+fn long_chains_of_names_are_read_when_they_are_assigned() {
+    let names: String = (2..40).map(|at| format!("  a{at} = a{}\n", at - 1)).collect();
+    let found = reads(&format!("def f(c):\n  a1 = CFG\n{names}  b = OTHER\n  if c: b = a39\n  return b.x\n"));
+    assert_eq!(found, ["CFG", "OTHER", "<c>"]);
+}
+
+#[test]
 fn scopes() {
     check("def f(a):\n  global g\n  g += 1", &["g"]);
     check("def f(a):\n  global g\n  g = 1", &[]);
@@ -127,6 +141,8 @@ fn scopes() {
     check("def o(v):\n  def f(a):\n    nonlocal v\n    v = a\n    return v.x\n  return f", &["<a>", "^v.x"]);
     check("def o(v):\n  global v2\n  v2 = 1\n  def f(a): return v2\n  return f", &["v2"]);
     check("class C:\n  v = 1\n  def f(self): return v", &["v"]);
+    check("def f():\n  class C:\n    X = X\n  return C.X", &["X"]);
+    check("def f(X):\n  class C:\n    X += 1\n  return C", &["X"]);
     check("def f[T](a: T) -> T: return N", &["N"]);
 }
 
@@ -136,6 +152,10 @@ fn annotations_are_read() {
     check("def f[T: K](a: T): pass", &["K: "]);
     check("def f(a: 'A[m.B, int]') -> 'no python at all': pass", &["A: ", "m.B: ", "int: "]);
     check("def f(a: A['B']): return 'C'", &["A: ", "B: "]);
+    check(
+        "def f(a: Literal['cfg', 'b'], b: Annotated['T', 'x', N]): pass",
+        &["Literal: ", "Annotated: ", "T: ", "N"],
+    );
 }
 
 #[test]

@@ -48,7 +48,12 @@ pub(super) fn value(guards: &Guards, value: &Bound<'_, PyAny>) -> PyResult<bool>
         }
         let class = value.get_type_ptr();
         let is = |kind: Builtin| class == kind.type_object();
-        if is(Builtin::Tuple) {
+        if class == &raw mut ffi::PyCFunction_Type {
+            // SAFETY: a builtin function; what it is bound to is null or a live object.
+            let owner =
+                unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyCFunction_GetSelf(value.as_ptr())) };
+            pending.extend(owner);
+        } else if is(Builtin::Tuple) {
             pending.extend((0..tuple_len(&value)).map(|at| tuple_item(&value, at).to_owned()));
         } else if is(Builtin::List) {
             let items: Vec<_> = (0..list_len(&value)).map(|at| list_item(&value, at).to_owned()).collect();
@@ -109,7 +114,6 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
             || value.is_none()
             || value.as_ptr() == ffi::Py_Ellipsis()
             || class == &raw mut ffi::PyFunction_Type
-            || class == &raw mut ffi::PyCFunction_Type
             || class == &raw mut ffi::PyModule_Type
             || class == &raw mut ffi::PyCode_Type
             || ffi::PyType_Check(value.as_ptr()) != 0

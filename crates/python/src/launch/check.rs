@@ -47,6 +47,8 @@ enum Check {
     Whole(Py<PyType>, u32, usize),
     /// A tuple of this many items.
     Tuple(isize),
+    /// The same, by another name.
+    NamedTuple(Py<PyType>, isize),
     /// Not there.
     Absent,
     /// Whatever Python code says about it is what it said before.
@@ -249,6 +251,10 @@ impl Check {
                 unsafe { class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(found) == *length }
                     .into()
             }
+            // SAFETY: the class is one of tuples.
+            Self::NamedTuple(known, length) => {
+                unsafe { is(known, class) && ffi::PyTuple_GET_SIZE(found) == *length }.into()
+            }
             Self::Divides(by, known) => {
                 (class == &raw mut ffi::PyLong_Type && divisibility(found, *by) == Some(*known)).into()
             }
@@ -322,7 +328,14 @@ impl Step {
             }
             "equal" => Check::Equal(there()?.clone().unbind()),
             "same" => Check::Same(Held::of(there()?)),
-            "tuple" => Check::Tuple(there()?.cast_exact::<PyTuple>()?.len() as isize),
+            "tuple" => {
+                let tuple = there()?.cast::<PyTuple>()?;
+                let length = tuple.len() as isize;
+                match tuple.is_exact_instance_of::<PyTuple>() {
+                    true => Check::Tuple(length),
+                    false => Check::NamedTuple(tuple.get_type().unbind(), length),
+                }
+            }
             "numpy" => {
                 let array = there()?;
                 if Some(array.get_type_ptr()) != ndarray_type(py) {
@@ -432,9 +445,10 @@ impl Step {
     /// The objects that the step owns, for the collector.
     pub(super) fn owned(&self) -> impl Iterator<Item = *mut ffi::PyObject> {
         let (first, second) = match &self.check {
-            Check::Exact(class) | Check::Object(class, _) | Check::Whole(class, ..) => {
-                (Some(class.as_ptr()), None)
-            }
+            Check::Exact(class)
+            | Check::Object(class, _)
+            | Check::Whole(class, ..)
+            | Check::NamedTuple(class, _) => (Some(class.as_ptr()), None),
             Check::Exchange(tensor) => (Some(tensor.0.as_ptr()), None),
             Check::Equal(value) => (Some(value.as_ptr()), None),
             Check::Same(held) => (Some(held.owned()), None),

@@ -24,6 +24,9 @@ const INLINE_STEPS: usize = 64;
 /// Entries beyond this are found by the brain, by key.
 const MOST_ENTRIES: usize = 64;
 
+/// A kernel whose compiler changes what the kernel reads is compiled this often.
+const COMPILES: usize = 4;
+
 /// Worlds beyond this are made again when they come back.
 const MOST_WORLDS: usize = 8;
 
@@ -214,11 +217,34 @@ impl<'py> Kernel<'py> {
             state.launches += 1;
             Rc::clone(&state.parameters)
         });
-        let world = self.world()?;
+        for _ in 0..COMPILES {
+            let world = self.world()?;
+            // SAFETY: as the caller promises.
+            if let Some(result) = unsafe { self.call_in(&world, &parameters, arguments, count, keywords)? } {
+                return Ok(result);
+            }
+        }
+        Err(PyRuntimeError::new_err("what the kernel depends on changes whenever it is compiled"))
+    }
+
+    /// Calls the kernel in a world; nothing if the world turned into another meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of a vectorcall.
+    #[inline]
+    unsafe fn call_in(
+        &self,
+        world: &Rc<World>,
+        parameters: &Parameters,
+        arguments: *const *mut ffi::PyObject,
+        count: usize,
+        keywords: *mut ffi::PyObject,
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
         let total = parameters.names.len();
         if keywords.is_null() && count == total && parameters.positional == total {
             // SAFETY: there are as many arguments as parameters, and the caller owns them for the call.
-            return unsafe { self.launch(&world, std::slice::from_raw_parts(arguments, count), &parameters) };
+            return unsafe { self.launch(world, std::slice::from_raw_parts(arguments, count), parameters) };
         }
         let mut inline = [std::ptr::null_mut(); INLINE];
         let mut heap = Vec::new();
@@ -231,7 +257,7 @@ impl<'py> Kernel<'py> {
         // SAFETY: as the caller promises.
         match unsafe { parameters.bind(arguments, count, keywords, &world.defaults, slots) } {
             // SAFETY: the caller owns what it passed, and the world the defaults.
-            Ok(()) => unsafe { self.launch(&world, slots, &parameters) },
+            Ok(()) => unsafe { self.launch(world, slots, parameters) },
             // SAFETY: as the caller promises.
             Err(_) => Err(unsafe { self.mismatch(arguments, count, keywords) }),
         }
@@ -247,7 +273,7 @@ impl<'py> Kernel<'py> {
         world: &Rc<World>,
         arguments: &[*mut ffi::PyObject],
         parameters: &Parameters,
-    ) -> PyResult<*mut ffi::PyObject> {
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
         for attempt in 0..ATTEMPTS {
             let mut at = 0;
             while let Some(entry) = world.entry(at) {
@@ -255,7 +281,7 @@ impl<'py> Kernel<'py> {
                 if let Some(result) =
                     unsafe { self.try_entry(world, &entry, at, arguments, parameters, attempt == 0)? }
                 {
-                    return Ok(result);
+                    return Ok(Some(result));
                 }
                 at += 1;
             }
@@ -274,7 +300,9 @@ impl<'py> Kernel<'py> {
                     state.busy.swap_remove(at);
                 }
             });
-            made?;
+            if !made?.is_truthy()? {
+                return Ok(None);
+            }
         }
         Err(PyRuntimeError::new_err("the arguments of the kernel keep changing while they are looked at"))
     }
