@@ -377,16 +377,14 @@ class _Maker:
                 self._step(source, ("signature", _dtype_digest, _dtype_digest(value)))
             return self._as(numpy_array(value, multiple), step)
         if hasattr(kind, "__dlpack_c_exchange_api__"):
-            found = _array_spec(value)
+            found = _array_spec(value, multiple)
             if found is not None:
                 step = self._step(source, ("exchange", multiple))
-                dtype, ndim, layout, device, needs_grad = found
+                dtype, ndim, layout, device, needs_grad, aligned = found
                 argument = Argument("array", dtype=dtype, ndim=ndim, layout=layout, needs_grad=needs_grad)
                 argument.device = device
                 argument.type = type_name(value)
-                if multiple:
-                    # The dispatcher knows the address; here only whether it has to be asked.
-                    argument.aligned = bool(value.data_ptr() % multiple == 0)
+                argument.aligned = aligned if multiple else None
                 return self._as(argument, step)
         if not any(hasattr(kind, name) for name in _ARRAYS):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import ctypes
 import dataclasses
 import enum
 import gc
@@ -651,3 +652,99 @@ def test_dlpack_arrays(wrap: Any) -> None:
     made = compile.made
     assert (made[0].arguments["x"].dtype, made[0].arguments["x"].ndim) == ("float32", 2)
     assert [one.arguments["x"].layout for one in made] == ["C", "C", "C", "F", "S", "C"]
+
+
+# -- Types that offer DLPack's table of functions, as torch's do -----------------------------------
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+FROM_OBJECT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+
+
+class Table(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("managed_from", ctypes.c_void_p),
+        ("to_object", ctypes.c_void_p),
+        ("tensor_from", FROM_OBJECT),
+    )
+
+
+@FROM_OBJECT
+def _tensor_from(tensor: Any, out: Any) -> int:
+    array = tensor.array
+    out[0].data, out[0].device_type, out[0].ndim = array.ctypes.data, 1, array.ndim
+    out[0].code, out[0].bits, out[0].lanes = {"f": 2, "i": 0}[array.dtype.kind], array.itemsize * 8, 1
+    out[0].shape, out[0].strides = tensor.shape, tensor.strides
+    return 0
+
+
+TABLE = Table(1, 3, None, None, None, None, _tensor_from)
+# The capsule keeps the address of its name.
+NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Tensor:
+    __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(TABLE), NAME, None)
+
+    def __init__(self, array: Any, requires_grad: bool = False) -> None:
+        self.array = array
+        self.requires_grad = requires_grad
+        self.shape = (ctypes.c_int64 * 8)(*array.shape)
+        self.strides = (ctypes.c_int64 * 8)(*[stride // array.itemsize for stride in array.strides])
+
+
+def test_tensors() -> None:
+    compile = Recorder()
+    kernel = kp.jit(takes, compile=compile, align={"x": 64})
+    memory = np.zeros(64)
+    start = (-memory.ctypes.data % 64) // 8
+    aligned = memory[start : start + 12].reshape(3, 4)
+    tensors = [
+        *(Tensor(aligned), Tensor(aligned[:2]), Tensor(memory[start + 1 : start + 13].reshape(3, 4))),
+        *(Tensor(aligned.T), Tensor(aligned[:, ::2]), Tensor(aligned[0]), Tensor(aligned.view("i8"))),
+        Tensor(aligned, requires_grad=True),
+    ]
+    assert [kernel(tensor) for tensor in tensors] == [1, 1, 2, 3, 4, 5, 6, 7]
+    assert [kernel(tensor) for tensor in tensors] == [1, 1, 2, 3, 4, 5, 6, 7]
+    made = [one.arguments["x"] for one in compile.made]
+    assert [one.layout for one in made] == ["C", "C", "F", "S", "C", "C", "C"]
+    assert [one.dtype for one in made][:6] == ["float64"] * 5 + ["int64"]
+    assert made[-1].needs_grad is True
+
+
+def test_tensors_for_native_code() -> None:
+    seen = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_uint64))
+    def record(words: Any) -> int:
+        seen.append([words[at] for at in range(3)])
+        return 0
+
+    address = ctypes.cast(record, ctypes.c_void_p).value or 0
+    code = kp.NativeCode(address, ["x", "x.shape[1]", "x.strides[0]"], keep=record)
+    kernel = kp.jit(takes, compile=lambda s: b"", load=lambda a: code)
+    array = np.zeros((3, 4))
+    kernel(Tensor(array))
+    kernel(Tensor(array))
+    assert seen == [[array.ctypes.data, 4, 4]] * 2

@@ -60,7 +60,7 @@ impl Form<'_> {
     fn literal(&mut self, value: &str, range: TextRange) {
         self.word(value);
         if value.contains('\u{FFFD}') {
-            self.word(&self.text[range].to_owned());
+            self.word(&self.text[range]);
         }
     }
 
@@ -177,7 +177,7 @@ impl Form<'_> {
                 self.flag(element.format_spec.is_some());
                 self.flag(element.debug_text.is_some());
                 if element.debug_text.is_some() {
-                    self.word(&self.text[element.range].to_owned());
+                    self.word(&self.text[element.range]);
                 }
             }
             AnyNodeRef::InterpolatedStringLiteralElement(element) => {

@@ -72,6 +72,7 @@ impl FunctionState {
         let py = function.py();
         // SAFETY: the caller checked that this is a function; its parts are null or live objects.
         let own = |part| unsafe { Bound::from_borrowed_ptr_or_opt(py, part) }.map(|part| Held::strong(&part));
+        // SAFETY: as above.
         let parts = unsafe { Self::read(function.as_ptr()) }.map(own);
         Self { function: Held::of(function), parts }
     }

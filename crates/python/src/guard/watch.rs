@@ -108,7 +108,7 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
     let plain = [Builtin::Str, Builtin::Int, Builtin::Float, Builtin::Complex, Builtin::Bytes]
         .map(Builtin::type_object);
     // SAFETY: addresses of static types and objects are compared.
-    unsafe {
+    let is_constant = unsafe {
         plain.contains(&class)
             || class == &raw mut ffi::PyBool_Type
             || value.is_none()
@@ -117,9 +117,8 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
             || class == &raw mut ffi::PyModule_Type
             || class == &raw mut ffi::PyCode_Type
             || ffi::PyType_Check(value.as_ptr()) != 0
-    }
-    .then_some(true)
-    .unwrap_or_else(|| is_numpy_constant(value).unwrap_or(false))
+    };
+    is_constant || is_numpy_constant(value).unwrap_or(false)
 }
 
 /// Data types and scalars of NumPy; those of structured types can be written to.

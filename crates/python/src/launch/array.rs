@@ -287,16 +287,17 @@ fn as_text(
     (dtype, ndim, layout.to_string(), device)
 }
 
-/// Returns data type, dimensions, layout and device of a tensor whose type offers a table of functions, and
-/// whether it needs gradients; nothing if it does not.
+/// Data type, dimensions, layout, device, whether gradients are needed, whether it is aligned.
+type TensorText = (String, i32, String, i32, Option<bool>, bool);
+
+/// Returns what is known of a tensor whose type offers a table of functions, and whether its first element
+/// lies at a multiple; nothing if the type does not.
 #[pyfunction]
-#[pyo3(signature = (array, /))]
-pub(crate) fn _array_spec(
-    array: &Bound<'_, PyAny>,
-) -> PyResult<Option<(String, i32, String, i32, Option<bool>)>> {
-    Ok(ExchangeSpec::of(array, 0)?.map(|found| {
+#[pyo3(signature = (array, multiple, /))]
+pub(crate) fn _array_spec(array: &Bound<'_, PyAny>, multiple: u32) -> PyResult<Option<TensorText>> {
+    Ok(ExchangeSpec::of(array, multiple)?.map(|found| {
         let (dtype, ndim, layout, device) = as_text(found.spec);
-        (dtype, ndim, layout, device, found.needs_grad)
+        (dtype, ndim, layout, device, found.needs_grad, found.alignment.aligned)
     }))
 }
 

@@ -69,10 +69,8 @@ impl Parameters {
     unsafe fn find(&self, name: *mut ffi::PyObject) -> Option<usize> {
         let named = || self.names.iter().enumerate().skip(self.by_position);
         let identical = named().find(|(_, known)| known.as_ptr() == name);
-        // SAFETY: comparing strings runs no Python code.
-        let found = identical.or_else(|| {
-            named().find(|(_, known)| unsafe { ffi::PyUnicode_Compare(known.as_ptr(), name) } == 0)
-        });
-        found.map(|(at, _)| at)
+        // SAFETY: live strings; comparing them runs no Python code.
+        let is_equal = |known: &Py<PyString>| unsafe { ffi::PyUnicode_Compare(known.as_ptr(), name) } == 0;
+        identical.or_else(|| named().find(|(_, known)| is_equal(known))).map(|(at, _)| at)
     }
 }

@@ -246,13 +246,13 @@ impl Check {
             }
             Self::Equal(known) => equal(known.as_ptr(), found).into(),
             Self::Same(known) => known.is(found).into(),
-            // SAFETY: a static type is compared, and the length of an exact tuple is read.
             Self::Tuple(length) => {
+                // SAFETY: a static type is compared, and the length of an exact tuple is read.
                 unsafe { class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(found) == *length }
                     .into()
             }
-            // SAFETY: the class is one of tuples.
             Self::NamedTuple(known, length) => {
+                // SAFETY: the class is one of tuples.
                 unsafe { is(known, class) && ffi::PyTuple_GET_SIZE(found) == *length }.into()
             }
             Self::Divides(by, known) => {

@@ -278,10 +278,10 @@ impl<'py> Kernel<'py> {
             let mut at = 0;
             while let Some(entry) = world.entry(at) {
                 // SAFETY: as the caller promises.
-                if let Some(result) =
-                    unsafe { self.try_entry(world, &entry, at, arguments, parameters, attempt == 0)? }
-                {
-                    return Ok(Some(result));
+                let found =
+                    unsafe { self.try_entry(world, &entry, at, arguments, parameters, attempt == 0)? };
+                if found.is_some() {
+                    return Ok(found);
                 }
                 at += 1;
             }

@@ -153,10 +153,11 @@ impl NativeCall {
             }
         }
         for (place, (step, word)) in self.words.iter().enumerate() {
-            // SAFETY: as the caller promises; a word that is the address of an array is the commonest.
             block[place].write(match word {
+                // The commonest. SAFETY: as the caller promises, and the step says that it is an array.
                 Word::Address => unsafe { ndarray::head(values[*step]).data as u64 },
                 word if !kept.is_empty() && word.is_number() => continue,
+                // SAFETY: as the caller promises.
                 word => unsafe { word.pack(py, &steps[*step], values[*step])? },
             });
         }
