@@ -68,7 +68,7 @@ DICT = {"a": {"b": 1}}
 SET = {1, 2}
 CONFIG = Config()
 HOLDER = Holder()
-def helper(x):
+def helper(x, *, k=1):
     return x + HELPED
 HELPED = 1
 def f(x):
@@ -95,6 +95,8 @@ CHANGES = [
     ("m.helper = lambda x: x", "drifting.helper"),
     ("m.helper.__code__ = (lambda x: x * 2).__code__", "drifting.helper"),
     ("m.helper.__defaults__ = (1,)", "drifting.helper"),
+    ("m.helper.__kwdefaults__ = {'k': 2}", "drifting.helper"),
+    ("m.helper.__kwdefaults__['k'] = 2", "drifting.helper"),
     ("m.f.__defaults__ = (1,)", "drifting.f"),
     ("m.len = lambda x: 9", "len"),
 ]
@@ -283,7 +285,10 @@ def test_values_that_are_never_the_same(program: Any) -> None:
 
 
 def test_the_environment_is_read_live(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MYDSL_OPT", raising=False)
+    # What is set below is taken back.
+    monkeypatch.setenv("MYDSL_OPT", "0")
+    monkeypatch.setenv("MYDSL_OTHER", "0")
+    del os.environ["MYDSL_OPT"]
     p = program("def f(x): return x\n", env=["MYDSL_OPT"])
     assert p.kernel(1) == 1
     os.environ["MYDSL_OPT"] = "3"
@@ -299,7 +304,6 @@ def test_the_environment_is_read_live(program: Any, monkeypatch: pytest.MonkeyPa
     assert p.kernel(1) == 1
     os.environ.update(MYDSL_OPT="3")
     assert p.kernel(1) == 2
-    os.environ.pop("MYDSL_OTHER")
 
 
 def test_another_environment_object(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -783,6 +783,16 @@ def test_annotations_of_files_that_were_edited(load: Any, tmp_path: Path) -> Non
     assert kp.FunctionKey(importlib.reload(m).f) != reloaded
 
 
+def test_annotations_of_locals_in_a_reloaded_module(load: Any, tmp_path: Path) -> None:
+    """Byte code does not tell them apart, nor does a table that was read before."""
+    m = load("import cfg\ndef f(x): return cfg.g(x)\n", cfg="def g(x):\n    y: int = x\n    return y\n")
+    kernel = counting(m.f)
+    assert kernel(1) == 1
+    (tmp_path / "cfg.py").write_text("def g(x):\n    y: float = x\n    return y\n")
+    importlib.reload(sys.modules["cfg"])
+    assert kernel(1) == 2
+
+
 def test_modules_imported_inside_are_watched(load: Any) -> None:
     m = load("def f(s):\n    import cfg\n    return cfg.X\n", cfg="X = 1\n")
     kernel = counting(m.f)
