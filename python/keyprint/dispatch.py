@@ -30,6 +30,7 @@ from .errors import DriftError, FingerprintError, FunctionKeyError
 from .function_key import FunctionKey, describe_changes, unwrap
 from .keys import KEYPRINT, Key, Shown
 from .packages import Packages
+from .parameters import builders_of, defaults_of, parameters_of, twin_of
 from .resolution import Resolution, Rules, resolve
 from .signature import Memo, Options, Signature, make_one, make_signature
 from .sources import Sources
@@ -238,7 +239,7 @@ class _Brain:
     def __init__(self, function: types.FunctionType, options: dict[str, Any]) -> None:
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
-        self.names = _parameters(function)
+        self.names = parameters_of(function)
         self.compile: Callable[[Specialization], Any] = _callable("compile", options["compile"])
         self.load: Callable[[Artifact], Any] | None = options["load"]
         self.store: Store | None = options["store"]
@@ -268,7 +269,7 @@ class _Brain:
             raise ValueError(f"`on_drift` is 'raise' or 'rekey', found {options['on_drift']!r}")
         self.on_drift: str = options["on_drift"]
         self.tool: Tool = options["tool"] or KEYPRINT
-        annotations = _builders(function)
+        annotations = builders_of(function)
         self.options = Options(static, align, divisible, options["members"], annotations)
         self.rules = Rules(
             options["packages"] or Packages(),
@@ -364,7 +365,7 @@ class _Brain:
             # What is known of the context is known anew.
             found.guards = guards
             telling = [one for one in guards if len(one)]
-            _add_world(kernel, found, telling, target, _defaults(self.function))
+            _add_world(kernel, found, telling, target, defaults_of(self.function))
         return found
 
     def _drifted(self, name: str, known: Resolution, found: Resolution) -> None:
@@ -590,7 +591,7 @@ class _Brain:
 
     def mismatch(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Raise what Python raises for arguments that do not fit; called by the kernel."""
-        _twin(self.function)(*arguments, **keywords)
+        twin_of(self.function)(*arguments, **keywords)
 
 
 def _read_environment(names: tuple[str, ...]) -> tuple[dict[str, str | None], Guards]:
@@ -610,74 +611,6 @@ def _read_environment(names: tuple[str, ...]) -> tuple[dict[str, str | None], Gu
 
 def digest_of(signature: Signature, name: str) -> bytes:
     return bytes(signature.components[f"argument {name}"])
-
-
-def _twin(function: types.FunctionType) -> types.FunctionType:
-    """Return a function that takes what another takes, and does nothing."""
-    code = function.__code__
-    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    parts: list[str] = []
-    for at, name in enumerate(names):
-        if at == code.co_argcount:
-            parts.append("*")
-        parts.append(name)
-        if at + 1 == code.co_posonlyargcount:
-            parts.append("/")
-    scope: dict[str, Any] = {}
-    exec(
-        f"def {function.__name__ if function.__name__.isidentifier() else 'f'}({', '.join(parts)}): pass",
-        scope,
-    )
-    twin: types.FunctionType = next(
-        value for value in scope.values() if isinstance(value, types.FunctionType)
-    )
-    twin.__qualname__ = function.__qualname__
-    twin.__code__ = (
-        twin.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
-        if hasattr(twin.__code__, "co_qualname")
-        else twin.__code__.replace(co_name=function.__name__)
-    )
-    twin.__defaults__ = function.__defaults__
-    twin.__kwdefaults__ = function.__kwdefaults__
-    return twin
-
-
-def _defaults(function: types.FunctionType) -> list[tuple[Any, ...]]:
-    """Return the default of each parameter, as a tuple that is empty where there is none."""
-    code = function.__code__
-    given = function.__defaults__ or ()
-    first = code.co_argcount - len(given)
-    found: list[tuple[Any, ...]] = [() for _ in range(first)] + [(one,) for one in given]
-    named = function.__kwdefaults__ or {}
-    names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    return found + [(named[name],) if name in named else () for name in names]
-
-
-def _parameters(function: types.FunctionType) -> list[str]:
-    code = function.__code__
-    if code.co_flags & 0x0C:
-        raise FunctionKeyError(
-            f"the kernel `{function.__qualname__}` takes `*` or `**` parameters, of which nobody knows how "
-            "many there are",
-            code="variadic",
-            hint="take a tuple, or name the parameters",
-        )
-    return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-
-
-def _builders(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations that are classes which build arguments from raw values."""
-    found = {}
-    for name, annotation in function.__annotations__.items():
-        if isinstance(annotation, str):
-            # Postponed: looked up where the function would.
-            first, *rest = annotation.split(".")
-            annotation = function.__globals__.get(first)
-            for part in rest:
-                annotation = getattr(annotation, part, None)
-        if isinstance(annotation, type) and hasattr(annotation, "__cache_signature__") and name != "return":
-            found[name] = annotation
-    return found
 
 
 def _executable(value: Any, by: str) -> Any:

@@ -19,6 +19,7 @@ from _weakref import ref
 
 from . import rule
 from ._native import Fingerprint, Fingerprinter, Guards, _short_text, fingerprint
+from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
 from .chains import Chains, Reached, dynamic, function_of
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from .sources import Sources
 
 __all__ = ["Resolution", "Rules", "resolve"]
-
-#: More classes than this are not looked for in one annotation.
-_MOST_CLASSES: Final = 256
 
 #: A value that changes while it is read is read again this often.
 _ATTEMPTS: Final = 64
@@ -202,7 +200,7 @@ class _Resolver:
         # Some of it may be the program's notes to itself; all of it can be read by a compiler.
         if not self.guards.value(vars(function)):
             known = dict(vars(function))
-            self.chains.rechecks.append(_is_same_dict(ref(function), known))
+            self.chains.rechecks.append(is_same_dict(ref(function), known))
         parts = (
             *meaning,
             self._inside(label, "default", function.__defaults__),
@@ -302,7 +300,7 @@ class _Resolver:
             digest = fingerprint(("outside", label))
         self._put(label, digest, _text(reached.value), where)
         if label not in self.values and not isinstance(reached.value, (types.FunctionType, type)):
-            self.values[label] = _weakly(reached.value)
+            self.values[label] = weakly(reached.value)
 
     def _put(self, label: str, digest: Fingerprint, text: str, where: Where) -> None:
         known = self.components.get(label)
@@ -345,7 +343,7 @@ class _Resolver:
         else:
             module = getattr(value, "__module__", None)
         version = self.rules.packages.version_of(module) if isinstance(module, str) else None
-        if version == INTERPRETER and isinstance(value, type) and _is_made(value):
+        if version == INTERPRETER and isinstance(value, type) and is_made(value):
             # Made by a function of the standard library, of what the program gave it.
             return None
         if version is not None:
@@ -370,7 +368,7 @@ class _Resolver:
             raise self._unidentified(label, error, where) from error
         if self._arrays:
             raise self._writable(label, where)
-        for cls in _in_order(classes):
+        for cls in in_order(classes):
             self._class(cls)
         if not watched:
             self._recheck(value, digest, self._values())
@@ -513,7 +511,7 @@ class _Resolver:
         return NotImplemented
 
     def _rule_array(self, array: Any) -> Any:
-        if _can_change(array) or getattr(array.dtype, "hasobject", False):
+        if can_change(array) or getattr(array.dtype, "hasobject", False):
             self._arrays.append(array)
             # What it holds does not matter any more.
             return rule.leaf(None)
@@ -521,7 +519,7 @@ class _Resolver:
 
     def _recheck(self, value: Any, digest: Fingerprint, fingerprinter: Fingerprinter) -> None:
         """Look at a value again at each call: nothing else tells whether it changed."""
-        get = _weakly(value)
+        get = weakly(value)
 
         def recheck() -> bool:
             current = get()
@@ -560,7 +558,7 @@ class _Resolver:
             if self._arrays:
                 raise self._writable(f"{label}.{attribute}", self._at)
             parts.append((attribute, bytes(digest)))
-            for other in _in_order(classes):
+            for other in in_order(classes):
                 self._class(other)
             if not isinstance(value, _BEHAVIOUR) and not self.guards.value(value):
                 self._recheck(value, digest, self._class_fingerprinter)
@@ -584,7 +582,7 @@ class _Resolver:
             # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
             names = vars(sys.modules.get(cls.__module__, types))
             for annotation in vars(cls).get("__annotations__", {}).values():
-                for one in _classes_in(annotation, names):
+                for one in classes_in(annotation, names):
                     label = f"annotation {one.__module__}.{one.__qualname__}"
                     if one is not value and label not in self.components:
                         self._put(label, fingerprint(None), _text(one), self._at)
@@ -785,73 +783,3 @@ def _spoken(label: str) -> str:
     """Return a label as part of a sentence."""
     kind, _, name = label.partition(" ")
     return f"{kind} `{name}`"
-
-
-def _is_made(cls: type) -> bool:
-    """Whether a class was made by code, and is not what its name leads to."""
-    found: Any = sys.modules.get(cls.__module__)
-    for name in cls.__qualname__.split("."):
-        found = getattr(found, name, None)
-    # Classes that are written in C are not all to be found, and nobody makes them.
-    return found is not cls and ("__dict__" in vars(cls) or "__weakref__" in vars(cls))
-
-
-def _is_same_dict(get: Callable[[], Any], known: dict[str, Any]) -> Callable[[], bool]:
-    """Return something that tells whether the attributes of a function are the same objects as before."""
-
-    def check() -> bool:
-        function = get()
-        found = {} if function is None else vars(function)
-        return len(found) == len(known) and all(found.get(name) is value for name, value in known.items())
-
-    return check
-
-
-def _classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
-    """Return the classes that an annotation names, also as text or inside of generic types."""
-    found: list[type] = []
-    pending = [annotation]
-    while pending and len(found) < _MOST_CLASSES:
-        one = pending.pop()
-        if isinstance(one, str):
-            import re
-
-            for chain in re.findall(r"[A-Za-z_][\w.]*", one):
-                first, *rest = chain.split(".")
-                reached = names.get(first)
-                for name in rest:
-                    reached = getattr(reached, name, None)
-                pending += [reached] if isinstance(reached, type) else []
-        elif isinstance(one, type) and not isinstance(one, types.GenericAlias):
-            found.append(one)
-        else:
-            pending += getattr(one, "__args__", None) or ()
-            forward = getattr(one, "__forward_arg__", None)
-            pending += [forward] if isinstance(forward, str) else []
-    return found
-
-
-def _in_order(classes: list[type]) -> list[type]:
-    """Return classes in an order that is the same in every process."""
-    return sorted(classes, key=lambda cls: (cls.__module__, cls.__qualname__))
-
-
-def _weakly(value: Any) -> Callable[[], Any]:
-    """Return something that returns a value, if possible without keeping it alive."""
-    try:
-        return ref(value)
-    except TypeError:
-        return lambda: value
-
-
-def _can_change(array: Any) -> bool:
-    """Whether the elements of an array may change without the array being told."""
-    while array is not None:
-        flags = getattr(array, "flags", None)
-        if flags is None or not hasattr(flags, "writeable"):
-            # Memory of something else: only `bytes` are known to stay as they are.
-            return not isinstance(array, bytes)
-        if flags.writeable:
-            return True
-        array = array.base
-    return False
