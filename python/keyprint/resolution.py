@@ -414,9 +414,10 @@ class _Resolver:
         if getattr(sys.modules.get(module), name, None) is not value:
             return None
         version = self.rules.packages.version_of(module)
-        if version is None:
+        if version is not None:
+            self._put_version(version)
+        elif not self._native_module(module):
             return None
-        self._put_version(version)
         return "outside", module, name
 
     def _content(self, function: types.FunctionType, where: Where) -> list[bytes] | None:
@@ -457,12 +458,14 @@ class _Resolver:
             self._put_version(version)
         return "module", name
 
-    def _native_module(self, name: str | None) -> None:
-        """Count a compiled module of the program by its file."""
+    def _native_module(self, name: str | None) -> bool:
+        """Count a module of the program by its file, if it is a compiled one."""
         file = getattr(sys.modules.get(name or ""), "__file__", None)
-        if file is not None:
-            with open(file, "rb") as content:
-                self._put(f"native module {name}", fingerprint(content.read()), str(name), self._at)
+        if not isinstance(file, str) or file.endswith((".py", ".pyc")):
+            return False
+        with open(file, "rb") as content:
+            self._put(f"native module {name}", fingerprint(content.read()), str(name), self._at)
+        return True
 
     # -- Values ----------------------------------------------------------------------------------
 
@@ -541,6 +544,8 @@ class _Resolver:
         number = self._names[name] = self._names.get(name, 0) + 1
         if number > 1:
             name = self._classes[cls] = f"{name} #{number}"
+        if self._native_module(cls.__module__):
+            return name
         from .class_parts import RULES, attributes
 
         label = f"class {name}"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import shutil
+import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +154,48 @@ def test_patched_functions_of_installed_packages_are_seen(monkeypatch: pytest.Mo
     patched = kp.FunctionKey(scope["f"])
     assert patched != key
     assert any(name.endswith("<lambda>") for name in patched.functions)
+
+
+NATIVE = """
+#include <Python.h>
+static PyObject *g(PyObject *self, PyObject *x) { return PyLong_FromLong(%s); }
+static PyMethodDef methods[] = {{"g", g, METH_O, 0}, {0}};
+static PyType_Slot slots[] = {{0, 0}};
+static PyType_Spec spec = {"native_made.T", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "native_made", 0, -1, methods};
+PyMODINIT_FUNC PyInit_native_made(void) {
+    PyObject *made = PyModule_Create(&module);
+    PyModule_AddObject(made, "T", PyType_FromSpec(&spec));
+    return made;
+}
+"""
+
+
+def test_compiled_modules_of_the_program_count_by_their_file(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    include = sysconfig.get_paths()["include"]
+    if compiler is None or not Path(include, "Python.h").exists():
+        pytest.skip("nothing to compile an extension with")
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import using_native, keyprint as kp\n"
+        "print(kp.FunctionKey(using_native.f).fingerprint.hex(), kp.FunctionKey(using_native.t).fingerprint.hex())\n"
+    )
+    found = []
+    for at, value in enumerate(("1", "1", "2")):
+        directory = tmp_path / str(at)
+        directory.mkdir()
+        (directory / "native.c").write_text(NATIVE % value)
+        (directory / "using_native.py").write_text(
+            "import native_made\ndef f(x): return native_made.g(x)\ndef t(x): return native_made.T\n"
+        )
+        built = directory / "native_made.so"
+        flags = ["-shared", "-fPIC", f"-I{include}", "-Wl,--build-id=none"]
+        subprocess.run([compiler, *flags, "-o", built, "native.c"], check=True, cwd=directory)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(directory)], check=True, capture_output=True, text=True
+        )
+        found.append(done.stdout.split())
+    assert found[0] == found[1]
+    assert found[0][0] != found[2][0]
+    assert found[0][1] != found[2][1]
