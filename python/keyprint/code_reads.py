@@ -72,7 +72,8 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
                 root = ("parameter", parameters[value])
             elif value in code.co_freevars and value not in local:
                 root = ("free", value)
-        elif name.startswith("LOAD_FAST"):
+        elif "LOAD_FAST" in name:
+            # Newer interpreters have one instruction for two: store and load, or load twice.
             for one in value if isinstance(value, tuple) else (value,):
                 if one in parameters:
                     finish()
@@ -90,7 +91,10 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
             else:
                 uses.append((("import", (value, level, None)), (), "whole", line))
     finish()
-    return uses
+    # Instructions that are not known here may read a parameter too.
+    seen = {use[0] for use in uses}
+    unseen = [("parameter", at) for at in parameters.values() if ("parameter", at) not in seen]
+    return uses + [(one, (), "whole", code.co_firstlineno) for one in unseen]
 
 
 def _in_order(code: CodeType, count: int) -> list[str]:
