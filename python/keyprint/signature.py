@@ -437,74 +437,104 @@ class _Maker:
         cls = type(value)
         if not _is_instance(value):
             raise self._unknown(value, path)
+        if "called" in node.get(HOW, ()):
+            grow(node, ("__call__",), "called", where_of(node))
+        # First everything that methods read of the object, then the members: each is taken once.
+        self._expand(value, node, path)
         is_whole = "whole" in node.get(HOW, ())
-        fields = _fields(cls)
         if is_whole:
+            # The object itself is handed on: by then nobody knows what is read of it.
+            fields = _fields(cls)
             if fields is None:
                 raise self._unknown(value, path)
-            for name in fields:
-                grow(node, (name,), "whole", where_of(node))
-            for name in stored_names(value):
+            for name in (*fields, *stored_names(value)):
                 grow(node, (name,), "whole", where_of(node))
             # Whatever the class defines may be used as well.
             self._count(f"class of {path}", self._resolution(cls))
-        elif "called" in node.get(HOW, ()):
-            grow(node, ("__call__",), "called", where_of(node))
         step = self._step(source, ("whole",) if is_whole else ("object",))
         members: dict[Any, Argument] = {}
         with self._deeper(path):
-            self._members(value, node, step, path, members, set())
+            self._members(value, node, step, path, members)
         return self._as(Argument("object", type=type_name(value), members=members), step)
 
-    def _members(
-        self,
-        value: Any,
-        node: Node,
-        step: int,
-        path: str,
-        members: dict[Any, Argument],
-        seen: set[types.FunctionType],
-    ) -> None:
+    def _expand(self, value: Any, node: Node, path: str) -> None:
+        """Count the methods of an object that are reached, and add what they read of it to what is read."""
+        cls = type(value)
+        seen: set[tuple[str, int]] = set()
+        is_growing = True
+        while is_growing:
+            is_growing = False
+            if "super whole" in node.get(HOW, ()):
+                for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
+                    if any(isinstance(one, types.FunctionType) for one in lookup(cls, name)):
+                        grow(node, (name,), "super", where_of(node))
+            for name in [name for name in node if name != HOW]:
+                found = [] if _stored(value, name) else list(lookup(cls, name))
+                if "super" in node[name].get(HOW, ()):
+                    found += [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+                for attribute in found:
+                    if (name, id(attribute)) not in seen:
+                        seen.add((name, id(attribute)))
+                        is_growing = True
+                        is_super = "super" in node[name].get(HOW, ())
+                        self._from_class(value, attribute, node, f"{path}.{name}", is_super=is_super)
+
+    def _from_class(self, value: Any, attribute: Any, node: Node, place: str, *, is_super: bool) -> None:
+        """Count something that a class defines, and add what it reads of the object."""
+        if _is_computed(attribute):
+            # Refused where it is read, but what `super()` finds may be a property.
+            for accessor in _accessors(attribute) if is_super else ():
+                self._method(accessor, node, place)
+            return
+        if type(attribute) is types.MemberDescriptorType:
+            return
+        function = function_of(attribute)
+        if function is not None:
+            self._method(function, node, place)
+            return
+        inner: Any = attribute
+        if isinstance(attribute, (staticmethod, classmethod)):
+            inner = attribute.__func__
+        # The step for the object says that the class is what it was; what the attribute holds may change.
+        bound = type(value) if isinstance(attribute, classmethod) else None
+        self._count(f"class attribute {place}", self._memo.of(inner, self._rules, bound))
+
+    def _method(self, function: types.FunctionType, node: Node, place: str) -> None:
+        """Count a method, and add what it reads of the object it belongs to."""
+        resolution = self._resolution(function)
+        self._count(f"method {place} ({function.__module__}.{function.__qualname__})", resolution)
+        if resolution.root is not None and resolution.root.uses:
+            for (more, how), where in effective(resolution.root, 0).items():
+                if more or how in ("whole", "super whole"):
+                    grow(node, more, how, where)
+
+    def _members(self, value: Any, node: Node, step: int, path: str, members: dict[Any, Argument]) -> None:
         """Take the members of an object that are read, by the function or by methods of the object."""
-        if "super whole" in node.get(HOW, ()):
-            for name in sorted({name for base in type(value).__mro__ for name in vars(base)}):
-                if any(isinstance(one, types.FunctionType) for one in lookup(type(value), name)):
-                    grow(node, (name,), "super", where_of(node))
-        for name in list(node):
-            if name == HOW or name in members:
-                continue
+        for name in [name for name in node if name != HOW]:
             child: Any = node[name]
             place = f"{path}.{name}"
+            how = set(child.get(HOW, ()))
             attribute = lookup(type(value), name)
-            if "super" in child.get(HOW, ()):
-                for base in type(value).__mro__:
-                    if name in vars(base) and not _is_computed(vars(base)[name]):
-                        self._class_attribute(value, vars(base)[name], step, place, node, path, members, seen)
-                    elif name in vars(base):
-                        # What a property reads is read of the object.
-                        for accessor in _accessors(vars(base)[name]):
-                            self._method(value, accessor, step, place, node, path, members, seen)
-                if len(child) == 1 and len(child[HOW]) == 1:
-                    continue
+            if how == {"super"} and len(child) == 1:
+                # Found behind the class, and counted already.
+                continue
             if attribute and _is_computed(attribute[0]):
                 raise SignatureError(
                     f"the argument `{self._name}` computes `{place}` in a property ({spoken(child)})",
                     code="argument-type",
                     hint="store the value in a plain attribute, or read what the property reads",
                 )
-            if set(child) == {HOW} and set(child[HOW]) == {"type"}:
-                members[name] = self._type_of(value, name, attribute, ("member", step, name), place)
-                continue
+            source = ("member", step, name)
             found = _stored(value, name)
-            if found:
-                members[name] = self._any(found[0], child, ("member", step, name), place, in_object=True)
+            if how == {"type"} and len(child) == 1:
+                members[name] = self._type_of(found, attribute, source)
+            elif found:
+                members[name] = self._any(found[0], child, source, place, in_object=True)
             elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
                 # A member of its own would hide what the class has.
-                self._step(("member", step, name), ("absent",))
-                self._class_attribute(value, attribute[0], step, place, node, path, members, seen)
-            elif set(child) == {HOW} and set(child[HOW]) <= {"optional", "type"}:
-                absent = self._step(("member", step, name), ("absent",))
-                members[name] = self._as(Argument("absent"), absent)
+                self._step(source, ("absent",))
+            elif how <= {"optional", "type"} and len(child) == 1:
+                members[name] = self._as(Argument("absent"), self._step(source, ("absent",)))
             else:
                 raise SignatureError(
                     f"the argument `{self._name}` has no member `{place}` ({spoken(child)})",
@@ -513,41 +543,13 @@ class _Maker:
                 )
 
     def _type_of(
-        self, owner: Any, name: str, on_class: tuple[Any, ...], source: tuple[Any, ...], place: str
+        self, found: tuple[Any, ...], on_class: tuple[Any, ...], source: tuple[Any, ...]
     ) -> Argument:
         """Take a member of which only the type is asked for: `s.grid is None`."""
-        found = _stored(owner, name)
         if not found:
-            step = self._step(source, ("absent",))
             kind = type_name(on_class[0]) if on_class else None
-            return self._as(Argument("absent", type=kind), step)
+            return self._as(Argument("absent", type=kind), self._step(source, ("absent",)))
         return self._as(Argument("scalar", type=type_name(found[0])), self._step(source, ("exact",)))
-
-    def _class_attribute(
-        self,
-        value: Any,
-        attribute: Any,
-        step: int,
-        place: str,
-        node: Node,
-        path: str,
-        members: dict[Any, Argument],
-        seen: set[types.FunctionType],
-    ) -> None:
-        if isinstance(attribute, types.FunctionType):
-            self._method(value, attribute, step, place, node, path, members, seen)
-            return
-        inner: Any = attribute
-        if isinstance(attribute, (staticmethod, classmethod)):
-            inner = attribute.__func__
-        if hasattr(type(inner), "__keyprint_function__"):
-            function = inner.__keyprint_function__()
-            self._method(value, function, step, place, node, path, members, seen)
-            return
-        # The step for the object says that the class is what it was; what the attribute holds may change.
-        bound = type(value) if isinstance(attribute, classmethod) else None
-        resolution = self._memo.of(inner, self._rules, bound)
-        self._count(f"class attribute {place}", resolution)
 
     def _count(self, label: str, resolution: Resolution) -> None:
         """Count something that an argument brings along; several may be found in one place."""
@@ -556,39 +558,6 @@ class _Maker:
             number += 1
             name = f"{label} #{number}"
         self._methods[name] = resolution
-
-    def _method(
-        self,
-        value: Any,
-        function: types.FunctionType,
-        step: int,
-        place: str,
-        node: Node,
-        path: str,
-        members: dict[Any, Argument],
-        seen: set[types.FunctionType],
-    ) -> None:
-        """Count a method, and what it reads of the object it belongs to."""
-        resolution = self._resolution(function)
-        self._count(f"method {place} ({function.__module__}.{function.__qualname__})", resolution)
-        if function in seen or resolution.root is None:
-            return
-        seen.add(function)
-        if resolution.root.uses:
-            for (more, how), where in effective(resolution.root, 0).items():
-                if more:
-                    grow(node, more, how, where)
-                elif how in ("whole", "super whole"):
-                    grow(node, (), how, where)
-            if "whole" in node.get(HOW, ()):
-                # The object itself is handed on: by then nobody knows what is read of it.
-                if _fields(type(value)) is None:
-                    raise self._unknown(value, path)
-                for name in (*(_fields(type(value)) or ()), *stored_names(value)):
-                    grow(node, (name,), "whole", where_of(node))
-                self._step(("step", step), ("whole",))
-                self._count(f"class of {path}", self._resolution(type(value)))
-        self._members(value, node, step, path, members, seen)
 
     # -- Trouble ---------------------------------------------------------------------------------
 

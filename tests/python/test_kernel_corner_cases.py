@@ -344,6 +344,35 @@ def test_what_is_behind_a_class(load: Any) -> None:
         assert kernel(sub) == 1
 
 
+def test_methods_that_read_more_of_a_member_than_the_kernel(load: Any) -> None:
+    m = load(
+        """
+        class S:
+            def m(self): return self.inner.b + self.n()
+            def n(self): return self.inner.c if self.grid is not None else 0
+            def late(self): return self.grid.dx
+        def f(s): return s.inner.a + s.m()
+        def g(s): return 0 if s.grid is None else s.late()
+        """
+    )
+    made = m.S()
+    made.inner, made.grid = Bag(a=1, b=2, c=3, d=object()), Bag(dx=1, unread=object())
+    kernel = counting(m.f)
+    assert kernel(made) == 1
+    for at, member in enumerate("abc"):
+        before = getattr(made.inner, member)
+        setattr(made.inner, member, 10)
+        assert kernel(made) == at + 2
+        setattr(made.inner, member, before)
+        assert kernel(made) == 1
+    kernel = counting(m.g)
+    assert kernel(made) == 1
+    made.grid.dx = 2
+    assert kernel(made) == 2
+    made.grid.unread = 1
+    assert kernel(made) == 2
+
+
 def test_bases_of_the_same_name(load: Any) -> None:
     text = "import cfg\nclass S(cfg.S):\n    def h(self): return super().h() + 1\ndef f(s): return s.h()\n"
     keys = []
