@@ -526,14 +526,15 @@ class _Maker:
                 )
             source = ("member", step, name)
             found = _stored(value, name)
-            if how == {"type"} and len(child) == 1:
+            is_glance = set(child) == {HOW} and how <= {"optional", "type"}
+            if is_glance and (found or how == {"type"}):
                 members[name] = self._type_of(found, attribute, source)
             elif found:
                 members[name] = self._any(found[0], child, source, place, in_object=True)
             elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
                 # A member of its own would hide what the class has.
                 self._step(source, ("absent",))
-            elif how <= {"optional", "type"} and len(child) == 1:
+            elif "optional" in how and len(child) == 1:
                 members[name] = self._as(Argument("absent"), self._step(source, ("absent",)))
             else:
                 raise SignatureError(

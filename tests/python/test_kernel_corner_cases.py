@@ -604,12 +604,25 @@ def test_questions_about_members(load: Any) -> None:
     assert kernel(Bag(grid=None, n=1)) == 2
     assert kernel(Bag(grid=Bag(), n=1, zz=2)) == 3
     assert kernel(Bag(grid=Bag(), n=1, ww=2)) == 4
+    assert kernel(Bag(grid=Bag(), n=1, ww=4)) == 5
+    assert kernel(Bag(grid=Bag(), n=1, zz=7)) == 3, "only whether it is there is asked"
     made = Bag(grid=Bag(), n=1)
     assert kernel(made) == 1
     made.out = 3
-    assert kernel(made) == 5
+    assert kernel(made) == 6
     del made.out
     assert kernel(made) == 1
+
+
+def test_members_behind_a_default(load: Any) -> None:
+    m = load("def f(s):\n    c = getattr(s, 'cfg', None)\n    return c.n\n")
+    kernel = counting(m.f)
+    assert kernel(Bag()) == 1
+    with pytest.raises(kp.SignatureError, match=r"at `s\.cfg`, is"):
+        # Nothing tells what is read of it.
+        kernel(Bag(cfg=Bag(n=1)))
+    assert kernel(Bag(cfg=1)) == 2
+    assert kernel(Bag(cfg=2)) == 3
 
 
 def test_memoised_properties_of_a_config(load: Any) -> None:

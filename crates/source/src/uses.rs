@@ -64,7 +64,7 @@ pub enum How {
     Imported,
     /// It is taken for the builtin of its name.
     Builtin,
-    /// It may be missing: asked for by `hasattr`, or about to be written.
+    /// It may be missing: asked for by `hasattr`, or about to be written. Nothing else is read of it.
     Optional,
     /// Only its type is asked for: `is None`.
     Type,
@@ -692,6 +692,10 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 call.arguments.args[2..].iter().for_each(|default| self.visit_expr(default));
                 for mut chain in self.here(owner).unwrap_or_default() {
                     chain.path.push(member.clone());
+                    if name == "getattr" {
+                        // What is found is handed out, for anything to be done with it.
+                        self.used(chain.clone(), How::Whole, call.range());
+                    }
                     self.used(chain, How::Optional, call.range());
                 }
             }
