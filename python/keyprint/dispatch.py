@@ -441,11 +441,11 @@ class _Brain:
             if isinstance(loaded, NativeCode):
                 raise
             # Something cannot be compared without Python: the whole signature is made at each call.
-            steps = self._slow_steps(context, signature)
+            steps = self._slow_steps(context, arguments)
             _add_entry(kernel, context, arguments, steps, signature.guards, executable)
         return True
 
-    def _slow_steps(self, context: _Context, signature: Signature) -> list[Any]:
+    def _slow_steps(self, context: _Context, arguments: tuple[Any, ...]) -> list[Any]:
         """Return steps that make the signature of each argument anew."""
         import functools
 
@@ -453,7 +453,7 @@ class _Brain:
             return make_one(name, value, context.resolution, self.rules, self.options, self._memo)
 
         return [
-            (("argument", at), ("signature", functools.partial(digest, name), digest_of(signature, name)))
+            (("argument", at), ("signature", functools.partial(digest, name), digest(name, arguments[at])))
             for at, name in enumerate(self.names)
         ]
 
@@ -607,10 +607,6 @@ def _read_environment(names: tuple[str, ...]) -> tuple[dict[str, str | None], Gu
     found = {name: environ.get(name) for name in names}
     guards.set_recheck(lambda: {name: os.environ.get(name) for name in names} == found)
     return found, guards
-
-
-def digest_of(signature: Signature, name: str) -> bytes:
-    return bytes(signature.components[f"argument {name}"])
 
 
 def _executable(value: Any, by: str) -> Any:

@@ -141,11 +141,13 @@ class _Maker:
         return self.found
 
     def one(self, name: str, value: Any) -> bytes:
-        """Return the digest of one argument."""
+        """Return the digest of one argument, and of everything that it brings along."""
         at = [known for known, _ in self._entry.parameters].index(name)
         self._name = name
         node = tree(effective(self._entry, at))
-        return bytes(fingerprint(self._top(name, value, node, ("argument", at)).identity()))
+        identity = self._top(name, value, node, ("argument", at)).identity()
+        brought = [(label, bytes(one.fingerprint)) for label, one in self._methods.items()]
+        return bytes(fingerprint((identity, sorted(brought))))
 
     # -- What functions that come with arguments read ---------------------------------------------
 

@@ -373,6 +373,37 @@ def test_methods_that_read_more_of_a_member_than_the_kernel(load: Any) -> None:
     assert kernel(made) == 2
 
 
+def test_classes_that_have_run_out_of_versions(load: Any) -> None:
+    """From 3.12 on a class that was changed often enough has none any more."""
+    m = load(
+        """
+        class S:
+            K = 0
+            def __init__(self): self.n = 1
+            def m(self): return self.n + self.K
+        OBJ = S()
+        def f(s): return s.m()
+        def g(x): return OBJ.m()
+        """
+    )
+    made = m.S()
+    for at in range(1, 1300):
+        m.S.K = at
+        made.m()
+    for function, argument in ((m.f, made), (m.g, 1)):
+        kernel = counting(function)
+        m.S.K = 5
+        assert [kernel(argument), kernel(argument)] == [1, 1]
+        m.S.K = 6
+        assert [kernel(argument), kernel(argument)] == [2, 2]
+        m.S.m = lambda self: 7
+        assert kernel(argument) == 3
+        del m.S.m
+        m.S.m = m.S.__dict__.get("m", lambda self: self.n + self.K)
+        m.S.K = 5
+        kernel(argument)
+
+
 def test_bases_of_the_same_name(load: Any) -> None:
     text = "import cfg\nclass S(cfg.S):\n    def h(self): return super().h() + 1\ndef f(s): return s.h()\n"
     keys = []
