@@ -454,8 +454,7 @@ class _Resolver:
                 code="module-value",
                 hint="read what is needed by name (`module.name`), or pass it as an argument",
             )
-        if version is not None:
-            self._put_version(version)
+        self._put_version(version)
         return "module", name
 
     def _native_module(self, name: str | None) -> bool:
@@ -622,7 +621,7 @@ class _Resolver:
                 if callee[0] == "parameter":
                     # Which function that is depends on the argument.
                     if root[0] != "parameter":
-                        changed |= self._whole(entry, root, path, where)
+                        changed |= self._pass(entry, root, path, "whole", where)
                     continue
                 reached = self.chains.reach(entry, callee, callee_path, where)
                 if reached.value is isinstance and slot == 0 and root[0] == "parameter":
@@ -631,7 +630,7 @@ class _Resolver:
                 target = self.target(reached)
                 parameter = None if target is None else target[0].slot(slot, target[1])
                 if target is None or parameter is None:
-                    changed |= self._whole(entry, root, path, where)
+                    changed |= self._pass(entry, root, path, "whole", where)
                     continue
                 for (more, how), _ in list(target[0].uses[parameter].items()):
                     changed |= self._pass(entry, root, path + more, how, where)
@@ -705,7 +704,8 @@ class _Resolver:
             return
         value = owner.value
         cls = value if isinstance(value, type) else type(value)
-        self.guards.type(cls)
+        if not self.guards.type(cls):
+            self.chains.rechecks.append(lambda: False)
         for base in cls.__mro__:
             for name, attribute in vars(base).items():
                 if names is not None and name not in names:
@@ -723,13 +723,6 @@ class _Resolver:
                             self._add(found, "called", where)
                 elif names is not None:
                     self._add(Reached("value", label, attribute), "whole", where)
-
-    def _whole(
-        self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
-    ) -> bool:
-        if root[0] == "parameter":
-            return root[1] < len(entry.uses) and entry.read(root[1], path, "whole", where)
-        return self._follow(entry, root, path, "whole", where)
 
     def _follow(
         self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], how: str, where: Where

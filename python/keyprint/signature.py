@@ -349,8 +349,11 @@ class _Maker:
 
     def _used_methods(self, cls: type, node: Node, path: str) -> None:
         """Count the methods that are called on something whose signature speaks for its data."""
-        for name in node:
-            for attribute in lookup(cls, name) if name != HOW else ():
+        names = [name for name in node if name != HOW]
+        if "called" in node.get(HOW, ()):
+            names.append("__call__")
+        for name in names:
+            for attribute in lookup(cls, name):
                 inner = (
                     attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
                 )

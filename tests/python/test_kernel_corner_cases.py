@@ -542,6 +542,13 @@ def test_signatures_do_not_speak_for_methods(load: Any) -> None:
     assert kernel(m.S()) == 1
     m.S.scale = lambda self: 7
     assert kernel(m.S()) == 2
+    m = load(
+        "class S:\n    def __cache_signature__(self): return 1\n    def __call__(self): return 2\ndef f(m): return m()\n"
+    )
+    kernel = counting(m.f)
+    assert kernel(m.S()) == 1
+    m.S.__call__ = lambda self: 7
+    assert kernel(m.S()) == 2
 
 
 def test_the_first_attribute_of_a_function(load: Any) -> None:
