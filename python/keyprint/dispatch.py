@@ -513,18 +513,22 @@ class _Brain:
         return loaded
 
     def _make(self, context: _Context, signature: Signature, key: Key, *, alone: bool) -> Any:
+        was_built = False
+
         def build() -> Any:
-            return self._compile(specialization, key, context, signature)
+            nonlocal was_built
+            made = self._compile(specialization, key, context, signature)
+            was_built = True
+            return made
 
         specialization = Specialization(
             *(self.function, self.name, key, signature.arguments, context.env, context.target),
             lambda: self._text(context),
         )
-        entry = None
         if self.store is not None:
             entry = self._alone(key, build) if alone else self.store.get_or_build(key, build)
             artifact = Artifact({}, entry.metadata, _entry=entry, _specialization=specialization)
-            if entry.how == "built":
+            if was_built:
                 self.counts["stored"] += 1
             else:
                 self.counts["validated"] += 1
@@ -549,8 +553,6 @@ class _Brain:
             return entry
         made = build()
         artifact, metadata = made if isinstance(made, tuple) else (made, None)
-        self.counts["stored"] += 1
-        self.counts["validated"] -= 1
         return self.store.put(key, artifact, metadata)
 
     def _compile(
