@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .packages import Packages
     from .serializers import Serializer
     from .signature import register_argument
-    from .specialization import Artifact, NativeCode, Specialization, Target
+    from .specialization import Artifact, LiveTarget, NativeCode, Specialization, Target, ValuesNeeded
 
 _LATER = {
     "Argument": "argument",
@@ -59,12 +59,14 @@ _LATER = {
     "Chain": "cached_step",
     "FunctionKey": "function_key",
     "Kernel": "dispatch",
+    "LiveTarget": "specialization",
     "NativeCode": "specialization",
     "Observations": "dispatch",
     "Packages": "packages",
     "Serializer": "serializers",
     "Specialization": "specialization",
     "Target": "specialization",
+    "ValuesNeeded": "specialization",
     "cached": "cached_step",
     "jit": "dispatch",
     "register_argument": "signature",
@@ -90,6 +92,7 @@ __all__ = [
     "Kernel",
     "Key",
     "KeyprintError",
+    "LiveTarget",
     "NativeCode",
     "Observations",
     "Packages",
@@ -100,6 +103,7 @@ __all__ = [
     "StoreError",
     "StoreWarning",
     "Target",
+    "ValuesNeeded",
     "__version__",
     "cached",
     "errors",
@@ -113,11 +117,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = lazy.load(_LATER[name], name)
+    if name in _LATER:
+        module, inner = _LATER[name], name
+    else:
+        # Most programs use few of them, and some none: they are not listed before one is asked for.
+        names: dict[str, tuple[str, str]] = lazy.load("language.names", "NAMES")  # type: ignore[assignment]
+        if name not in names:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, inner = names[name]
+    found = globals()[name] = lazy.load(module, inner)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from .language.names import NAMES
+
+    return sorted({*globals(), *__all__, *NAMES})

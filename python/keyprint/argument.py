@@ -18,13 +18,14 @@ class Argument:
 
     ``kind`` is ``array``, ``scalar``, ``value`` (a compile-time value, in ``value``), ``object``,
     ``tuple``, ``callable`` or ``signature``. Arrays have ``dtype``, ``ndim``, ``layout`` (``C``, ``F`` or
-    ``S`` for any strides), ``writable`` and ``aligned``; scalars and objects have ``type``; objects and
-    tuples have ``members``, by name or position.
+    ``S`` for any strides), ``writable`` and ``aligned``, and ``element`` if their elements are vectors or
+    matrices; scalars and objects have ``type``; objects and tuples have ``members``, by name or position, and
+    objects their class in ``python_type``. ``field`` is an array that is part of the program.
     """
 
     __slots__ = (
-        *("aligned", "device", "divisibility", "dtype", "kind", "layout", "members", "ndim", "needs_grad"),
-        *("signature", "step", "type", "value", "writable"),
+        *("aligned", "device", "divisibility", "dtype", "element", "kind", "layout", "members", "ndim"),
+        *("needs_grad", "python_type", "signature", "step", "type", "value", "writable"),
     )
 
     kind: str
@@ -38,6 +39,8 @@ class Argument:
     device: object
     needs_grad: bool | None
     divisibility: str | None
+    element: tuple[int, ...] | None
+    python_type: Any
     value: Any
     members: dict[Any, Argument] | None
     #: The digest of what counts, where nothing else says it.
@@ -62,7 +65,7 @@ class Argument:
             self.dtype,
             self.ndim,
             self.layout,
-            (self.writable, self.aligned, self.device, self.needs_grad, self.divisibility),
+            (self.writable, self.aligned, self.device, self.needs_grad, self.divisibility, self.element),
             None if self.signature is None else bytes(self.signature),
             members,
         )
@@ -70,6 +73,7 @@ class Argument:
     def __str__(self) -> str:
         if self.kind == "array":
             extras = [] if self.layout == "C" else [str(self.layout)]
+            extras += [] if not self.element else [f"of {'x'.join(map(str, self.element))}"]
             extras += [] if self.writable is not False else ["read-only"]
             extras += [] if self.aligned is None else ["aligned" if self.aligned else "unaligned"]
             extras += [] if not self.device else [f"device {self.device}"]

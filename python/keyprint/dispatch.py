@@ -34,7 +34,7 @@ from .parameters import builders_of, defaults_of, parameters_of, twin_of
 from .resolution import Resolution, Rules, resolve
 from .signature import Memo, Options, Signature, make_one, make_signature
 from .sources import Sources
-from .specialization import Artifact, NativeCode, Specialization, Target
+from .specialization import Artifact, LiveTarget, NativeCode, Specialization, Target, ValuesNeeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def jit(
     *,
     compile: Callable[[Specialization], Any],
     load: Callable[[Artifact], Any] | None = None,
-    store: Store | None = None,
+    store: Store | Callable[[], Store | None] | None = None,
     env: Iterable[str] = (),
     target: Any = None,
     static: Iterable[str] = (),
@@ -150,19 +150,27 @@ def jit(
     packages: Packages | None = None,
     ignore: Iterable[str] = (),
     compiled_by: Iterable[object] = (),
+    scalars: Mapping[str, str] | None = None,
+    open_members: Iterable[str] = (),
+    templates: Iterable[str] = (),
 ) -> Any:
     """Make a kernel of a function; without one, return a decorator.
 
     ``compile(specialization)`` is called on a true miss, and returns an artifact: bytes, a dict of bytes by
     name, or an :class:`~keyprint.Artifact` with metadata. ``load(artifact)`` makes it executable: it returns
     something to be called with the arguments, or :class:`~keyprint.NativeCode`. Without ``load``, what
-    ``compile`` returns is executable itself, and stays in memory.
+    ``compile`` returns is executable itself, and stays in memory. ``store`` keeps artifacts: a store, or a
+    function that returns one.
 
     ``env`` names environment variables that count. ``target`` is what to compile for: a value, or a function
     without parameters, which is called at *each* launch and should be quick. ``static`` names parameters that
     count by value. ``align`` (``{"x": 16}``) specialises on whether the first element of an array lies at a
     multiple, ``divisible`` on whether an int is 1, a multiple, or neither. ``members="type"`` has numbers in
-    objects count by type, for compilers that pass them at run time.
+    objects count by type, for compilers that pass them at run time; ``open_members`` names parameters of which
+    that holds. ``templates`` names parameters that count by value if they are plain values, and as usual if they
+    are arrays or objects. ``scalars`` (``{"n": "f32"}``) names parameters that are numbers of a type, whatever Python number
+    is given. A compiler that needs to know the value of a member, or of a parameter, raises
+    :class:`~keyprint.ValuesNeeded`: from then on it counts by value, in this process and in others.
 
     When a global or anything else that the function reads changes after it was compiled, the next call raises
     :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again, or finds what it had before.
@@ -242,10 +250,10 @@ class _Brain:
         self.names = parameters_of(function)
         self.compile: Callable[[Specialization], Any] = _callable("compile", options["compile"])
         self.load: Callable[[Artifact], Any] | None = options["load"]
-        self.store: Store | None = options["store"]
+        self._store: Any = options["store"]
         if self.load is not None:
             _callable("load", self.load)
-        elif self.store is not None:
+        elif self._store is not None:
             raise TypeError(
                 "`store` keeps bytes, and nothing says how to load them\nhint: give `load` as well as `store`"
             )
@@ -269,11 +277,16 @@ class _Brain:
             raise ValueError(f"`on_drift` is 'raise' or 'rekey', found {options['on_drift']!r}")
         self.on_drift: str = options["on_drift"]
         self.tool: Tool = options["tool"] or KEYPRINT
-        annotations = builders_of(function)
-        self.options = Options(static, align, divisible, options["members"], annotations)
+        scalars = dict(options["scalars"] or {})
+        annotations = {name: one for name, one in builders_of(function).items() if name not in scalars}
+        open_members = frozenset(_names("open_members", options["open_members"]))
+        self.options = Options(
+            *(static, align, divisible, options["members"], annotations, scalars, open_members),
+            frozenset(_names("templates", options["templates"])),
+        )
         self.rules = Rules(
             options["packages"] or Packages(),
-            Sources(self.store),
+            Sources(self._store),
             _names("ignore", options["ignore"]),
             (jit, *options["compiled_by"]),
         )
@@ -291,13 +304,23 @@ class _Brain:
         self._flights_lock = allocate_lock()
         #: Keys of this process, to say what changed where no store does.
         self._keys: list[Key] = []
+        #: Functions for which it is known what other processes needed.
+        self._recalled: set[bytes] = set()
+
+    @property
+    def store(self) -> Store | None:
+        """Where artifacts are kept, now."""
+        found: Store | None = self._store() if callable(self._store) else self._store
+        return found
 
     def identity(self) -> tuple[object, ...]:
         """Return the options that change what is compiled."""
         options = self.options
         return (
             *(sorted(options.static), sorted(options.align.items()), sorted(options.divisible.items())),
-            *(options.members, tuple(self.tool), self._compiler()),
+            *(options.members, sorted(options.scalars.items()), sorted(options.open_members)),
+            sorted(options.templates),
+            *(tuple(self.tool), self._compiler()),
         )
 
     def _compiler(self) -> tuple[object, ...]:
@@ -400,11 +423,14 @@ class _Brain:
 
     def _read_target(self, context: _Context, asked: tuple[Any, ...]) -> Guards:
         """Take note of the target; return what tells whether one that is given once and for all changes."""
+        guards = Guards()
         context.target = asked[0] if asked else self.target
+        if isinstance(context.target, LiveTarget):
+            context.target.fill()
+            context.target = guards.member(context.target, "value")[0]
         identity = context.target
         if isinstance(identity, Target):
             identity, context.device = identity.identity, identity.device
-        guards = Guards()
         watched = bool(asked) or guards.value(identity)
         try:
             digest = context.components["target"] = fingerprint(identity)
@@ -427,12 +453,20 @@ class _Brain:
         Return whether the context is still what it was.
         """
         by_name = dict(zip(self.names, arguments, strict=True))
-        signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
-        key = self._key(context, signature)
-        try:
-            loaded = self._executable(context, signature, key)
-        except _ChangedMeanwhile:
-            return False
+        self._recall(context)
+        while True:
+            signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
+            key = self._key(context, signature)
+            try:
+                loaded = self._executable(context, signature, key)
+                break
+            except _ChangedMeanwhile:
+                return False
+            except ValuesNeeded as needed:
+                if self.options.needed.issuperset(needed.paths):
+                    raise
+                self.options.needed |= set(needed.paths)
+                self._record(context)
         executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
         kernel = self.kernel()
         try:
@@ -444,6 +478,29 @@ class _Brain:
             steps = self._slow_steps(context, arguments)
             _add_entry(kernel, context, arguments, steps, signature.guards, executable)
         return True
+
+    # -- Values that compilers asked for -----------------------------------------------------------
+
+    def _needs_key(self, context: _Context) -> Key:
+        identity = fingerprint((bytes(context.resolution.fingerprint), self.identity()))
+        return Key(f"values needed by {self.name}", {"function": identity}, tool=self.tool)
+
+    def _recall(self, context: _Context) -> None:
+        """Find out, once for each function, which values its compiler needed in other processes."""
+        place = bytes(context.resolution.fingerprint)
+        if self.store is None or place in self._recalled:
+            return
+        self._recalled.add(place)
+        if context.resolution.is_fleeting:
+            return
+        entry = self.store.get(self._needs_key(context))
+        if entry is not None and isinstance(entry.metadata, list):
+            self.options.needed |= {str(path) for path in entry.metadata}
+
+    def _record(self, context: _Context) -> None:
+        """Tell other processes. One that is not told finds out for itself."""
+        if self.store is not None and not context.resolution.is_fleeting:
+            self.store.put(self._needs_key(context), b"", sorted(self.options.needed))
 
     def _slow_steps(self, context: _Context, arguments: tuple[Any, ...]) -> list[Any]:
         """Return steps that make the signature of each argument anew."""
@@ -525,7 +582,8 @@ class _Brain:
             *(self.function, self.name, key, signature.arguments, context.env, context.target),
             lambda: self._text(context),
         )
-        if self.store is not None:
+        is_fleeting = context.resolution.is_fleeting or signature.is_fleeting
+        if self.store is not None and not is_fleeting:
             entry = self._alone(key, build) if alone else self.store.get_or_build(key, build)
             artifact = Artifact({}, entry.metadata, _entry=entry, _specialization=specialization)
             if was_built:
@@ -558,7 +616,8 @@ class _Brain:
     def _compile(
         self, specialization: Specialization, key: Key, context: _Context, signature: Signature
     ) -> Any:
-        reasons = self._reasons(key)
+        is_fleeting = context.resolution.is_fleeting or signature.is_fleeting
+        reasons = self._reasons(key, is_fleeting)
         self.last = "miss: " + "; ".join(reasons)
         explain.miss(self.name, reasons)
         self.counts["compiled"] += 1
@@ -572,13 +631,13 @@ class _Brain:
             raise _ChangedMeanwhile
         self._keys.append(key)
         del self._keys[:-16]
-        if self.store is not None and isinstance(made, Artifact):
+        if self.store is not None and not is_fleeting and isinstance(made, Artifact):
             return dict(made.parts), made.metadata
         return made
 
-    def _reasons(self, key: Key) -> list[str]:
+    def _reasons(self, key: Key, is_fleeting: bool) -> list[str]:
         """Return why there is nothing for a key: what differs from the nearest that there is."""
-        if self.store is not None:
+        if self.store is not None and not is_fleeting:
             return self.store.why(key) or ["first compile"]
         if not self._keys:
             return ["first compile"]

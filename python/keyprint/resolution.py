@@ -18,7 +18,7 @@ from _thread import RLock, allocate_lock
 from _weakref import ref
 
 from . import rule
-from ._native import Fingerprint, Fingerprinter, Guards, _short_text, fingerprint
+from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _short_text, fingerprint
 from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
 from .chains import Chains, Reached, dynamic, function_of
 from .errors import FingerprintError, FunctionKeyError
@@ -57,7 +57,9 @@ _LOCKS: Final = (type(allocate_lock()), type(RLock()))
 class Resolution:
     """What a function depends on, arguments aside, as it was found at one moment."""
 
-    __slots__ = ("components", "entries", "fingerprint", "guards", "root", "texts", "values", "where")
+    __slots__ = (
+        *("components", "entries", "fingerprint", "guards", "is_fleeting", "root", "texts", "values", "where"),
+    )
 
     def __init__(self, resolver: _Resolver, root: FunctionEntry | None) -> None:
         #: Everything that counts, by name.
@@ -71,6 +73,8 @@ class Resolution:
         self.guards: Guards = resolver.guards
         self.entries: list[FunctionEntry] = list(resolver.entries.values())
         self.root = root
+        #: Whether it holds something that only means something in this process.
+        self.is_fleeting = resolver.is_fleeting
         digests = sorted((name, bytes(digest)) for name, digest in self.components.items())
         self.fingerprint = Fingerprint(bytes(fingerprint(("keyprint function key", digests))))
 
@@ -132,6 +136,7 @@ class _Resolver:
         self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
         self._followed: set[tuple[Any, ...]] = set()
         self._at: Where = ("", "", 0)
+        self.is_fleeting = False
         self._arrays: list[Any] = []
         self._fingerprinter: Fingerprinter | None = None
         self._class_fingerprinter: Fingerprinter | None = None
@@ -378,6 +383,9 @@ class _Resolver:
         """Return what stands for something that is followed, or goes by its name and a version."""
         if isinstance(value, types.ModuleType):
             return self._module(value, where)
+        if hasattr(type(value), "__keyprint_fleeting__"):
+            self.is_fleeting = True
+            return "fleeting", value.__keyprint_fleeting__()
         if isinstance(value, type):
             return "class", self._class(value)
         function = function_of(value)
@@ -496,6 +504,10 @@ class _Resolver:
             overrides[functools._lru_cache_wrapper] = lambda value: rule.ordered(
                 value.__wrapped__, tag="keyprint parts"
             )
+        overrides[NdArray] = self._rule_array
+        field = sys.modules.get(f"{__package__}.language.field")
+        if field is not None:
+            overrides[field.Field] = self._rule_fleeting
         dispatch = sys.modules.get(f"{__package__}.dispatch")
         if dispatch is not None:
             overrides[dispatch.Kernel] = lambda value: rule.ordered(
@@ -512,8 +524,12 @@ class _Resolver:
         self._class(cls)
         return NotImplemented
 
+    def _rule_fleeting(self, value: Any) -> Any:
+        self.is_fleeting = True
+        return rule.leaf(value.__keyprint_fleeting__(), tag="keyprint fleeting")
+
     def _rule_array(self, array: Any) -> Any:
-        if can_change(array) or getattr(array.dtype, "hasobject", False):
+        if type(array) is NdArray or can_change(array) or getattr(array.dtype, "hasobject", False):
             self._arrays.append(array)
             # What it holds does not matter any more.
             return rule.leaf(None)

@@ -15,7 +15,7 @@ import sys
 import types
 from _weakref import ref
 
-from ._native import Fingerprint, Guards, _array_spec, _short_text, fingerprint
+from ._native import Fingerprint, Guards, NdArray, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
 from .chains import function_of, keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
@@ -74,7 +74,10 @@ def register_argument(cls: type, signature: Callable[[Any], Any]) -> None:
 class Options:
     """How the parameters of a kernel are taken."""
 
-    __slots__ = ("align", "annotations", "divisible", "members", "static")
+    __slots__ = (
+        *("align", "annotations", "divisible", "members", "needed", "open_members", "scalars", "static"),
+        "templates",
+    )
 
     def __init__(
         self,
@@ -83,19 +86,31 @@ class Options:
         divisible: Mapping[str, int],
         members: str,
         annotations: Mapping[str, Any],
+        scalars: Mapping[str, str],
+        open_members: frozenset[str],
+        templates: frozenset[str],
     ) -> None:
+        #: Parameters that count by value.
         self.static = static
         self.align = align
         self.divisible = divisible
         self.members = members
         #: Classes that build arguments from raw values, by parameter.
         self.annotations = annotations
+        #: Parameters that are numbers of a type, whatever number is given.
+        self.scalars = scalars
+        #: Parameters in whose members numbers count by type, whatever `members` says.
+        self.open_members = open_members
+        #: Parameters that count by value if they are plain values, and as they usually do if not.
+        self.templates = templates
+        #: Paths of numbers that count by value, because a compiler asked for them.
+        self.needed: set[str] = set()
 
 
 class Signature:
     """The signature of one call."""
 
-    __slots__ = ("arguments", "components", "guards", "steps", "texts")
+    __slots__ = ("arguments", "components", "guards", "is_fleeting", "steps", "texts")
 
     def __init__(self) -> None:
         self.arguments: dict[str, Argument] = {}
@@ -103,6 +118,8 @@ class Signature:
         self.texts: dict[str, str] = {}
         self.steps: list[Step] = []
         self.guards: list[Guards] = []
+        #: Whether it holds something that only means something in this process.
+        self.is_fleeting = False
 
 
 class _Maker:
@@ -206,9 +223,28 @@ class _Maker:
         annotation = self._options.annotations.get(name)
         if annotation is not None and not isinstance(value, annotation):
             return self._built(annotation, value, source, name)
+        if name in self._options.scalars:
+            return self._number(value, self._options.scalars[name], source, name)
         if name in self._options.static:
             return self._static(value, source, name)
-        return self._any(value, node, source, name, in_object=False)
+        members = "type" if name in self._options.open_members else self._options.members
+        in_object = "value" if name in self._options.templates else ""
+        return self._any(value, node, source, name, in_object=in_object, members=members)
+
+    def _number(self, value: Any, scalar: str, source: tuple[Any, ...], path: str) -> Argument:
+        """Take a number of a type: which number, and of which Python type, does not count."""
+        is_float = scalar.startswith("f")
+        kind = type(value)
+        if kind in (bool, int) or (is_float and kind is float):
+            return self._as(Argument("scalar", type=scalar), self._step(source, ("number", is_float)))
+        if _is_number(value) and (is_float or hasattr(value, "__index__") or value.dtype.kind == "b"):
+            return self._as(Argument("scalar", type=scalar), self._step(source, ("exact",)))
+        expected = "a number" if is_float else "an int"
+        raise SignatureError(
+            f"the argument `{path}` is a `{scalar}`: expected {expected}, found {_a(type_name(value))}",
+            code="argument-type",
+            hint="convert it: `float(...)`" if is_float else "convert it: `int(...)`",
+        )
 
     def _built(self, annotation: Any, raw: Any, source: tuple[Any, ...], path: str) -> Argument:
         """Take the signature of what an annotation builds from a raw value."""
@@ -251,7 +287,8 @@ class _Maker:
         if callable(value) and not hasattr(kind, "__cache_signature__") and _registration(kind) is None:
             return self._callable(value, source, path)
         try:
-            return self._any(value, {HOW: {"whole": ("", "", 0)}}, source, path, in_object=True)
+            node: Node = {HOW: {"whole": ("", "", 0)}}
+            return self._any(value, node, source, path, in_object="value", members="value")
         except SignatureError as error:
             if error.code != "argument-type" or _is_instance(value):
                 raise
@@ -275,15 +312,20 @@ class _Maker:
         return self._as(Argument("value", type=name, value=value, signature=fingerprint(value)), step)
 
     def _any(
-        self, value: Any, node: Node, source: tuple[Any, ...], path: str, *, in_object: bool
+        self, value: Any, node: Node, source: tuple[Any, ...], path: str, *, in_object: str, members: str
     ) -> Argument:
+        """Take anything. ``in_object`` says how numbers count here, ``members`` how they do in objects."""
         kind = type(value)
         if kind in _BY_VALUE:
             return self._value(value, source)
         if kind in _SCALARS:
-            if in_object and self._options.members == "value":
+            if in_object == "value" or path in self._options.needed:
                 return self._value(value, source)
             return self._scalar(value, source, path)
+        if kind is NdArray:
+            return self._own_array(value, source)
+        if hasattr(kind, "__keyprint_fleeting__"):
+            return self._fleeting(value, source)
         if hasattr(kind, "__cache_signature__"):
             self._used_methods(kind, node, path)
             return self._signed(value, source, path, lambda value: value.__cache_signature__())
@@ -292,7 +334,7 @@ class _Maker:
             self._used_methods(kind, node, path)
             return self._signed(value, source, path, registered)
         if _is_number(value):
-            if in_object and self._options.members == "value":
+            if in_object == "value" or path in self._options.needed:
                 return self._constant(value, source, path)
             return self._as(Argument("scalar", type=type_name(value)), self._step(source, ("exact",)))
         array = self._array(value, source, path)
@@ -301,7 +343,7 @@ class _Maker:
         if kind is tuple or (
             isinstance(value, tuple) and hasattr(kind, "_fields") and not stored_names(value)
         ):
-            return self._tuple(value, node, source, path, in_object)
+            return self._tuple(value, node, source, path, in_object, members)
         if kind in _PLAIN:
             return self._by_digest(value, source, path)
         if _is_constant(value):
@@ -312,7 +354,20 @@ class _Maker:
             return found
         if isinstance(value, type) or (callable(value) and not self._is_program_object(value)):
             return self._callable(value, source, path)
-        return self._object(value, node, source, path)
+        return self._object(value, node, source, path, members)
+
+    def _own_array(self, value: NdArray, source: tuple[Any, ...]) -> Argument:
+        argument = Argument("array", type="keyprint.ndarray", layout="C", writable=True)
+        argument.dtype, argument.ndim, argument.needs_grad = value.scalar, value.ndim, value.needs_grad
+        argument.element = value.element_shape or None
+        return self._as(argument, self._step(source, ("own",)))
+
+    def _fleeting(self, value: Any, source: tuple[Any, ...]) -> Argument:
+        """Take something that counts by what it is in this process: the very object."""
+        self.found.is_fleeting = True
+        digest = fingerprint(("fleeting", value.__keyprint_fleeting__()))
+        argument = Argument("fleeting", type=type_name(value), value=value, signature=digest)
+        return self._as(argument, self._step(source, ("same",)))
 
     def _is_program_object(self, value: Any) -> bool:
         """Whether something is an instance of a class of the program, whose members are just stored."""
@@ -402,7 +457,13 @@ class _Maker:
         return self._as(argument, self._step(source, ("signature", signature, signature(value))))
 
     def _tuple(
-        self, value: tuple[Any, ...], node: Node, source: tuple[Any, ...], path: str, in_object: bool
+        self,
+        value: tuple[Any, ...],
+        node: Node,
+        source: tuple[Any, ...],
+        path: str,
+        in_object: str,
+        mode: str,
     ) -> Argument:
         step = self._step(source, ("tuple",))
         members = {}
@@ -410,7 +471,8 @@ class _Maker:
             for at, item in enumerate(value):
                 whole: Node = {HOW: {"whole": where_of(node)}}
                 place = f"{path}[{at}]"
-                members[at] = self._any(item, whole, ("item", step, at), place, in_object=in_object)
+                item_source = ("item", step, at)
+                members[at] = self._any(item, whole, item_source, place, in_object=in_object, members=mode)
         kind = type(value)
         if kind is not tuple and self._rules.packages.version_of(kind.__module__) is None:
             self._count(f"class of {path}", self._resolution(kind))
@@ -434,12 +496,15 @@ class _Maker:
         step = self._step(source, ("same",))
         self.found.guards.append(resolution.guards)
         name = getattr(value, "__qualname__", None) or type_name(value)
-        return self._as(Argument("callable", type=name, signature=resolution.fingerprint), step)
+        return self._as(
+            Argument("callable", type=name, value=value, signature=resolution.fingerprint), step
+        )
 
     # -- Objects ---------------------------------------------------------------------------------
 
-    def _object(self, value: Any, node: Node, source: tuple[Any, ...], path: str) -> Argument:
+    def _object(self, value: Any, node: Node, source: tuple[Any, ...], path: str, mode: str) -> Argument:
         cls = type(value)
+        mode = getattr(cls, "__keyprint_members__", mode)
         if not _is_instance(value):
             raise self._unknown(value, path)
         if "called" in node.get(HOW, ()):
@@ -459,8 +524,9 @@ class _Maker:
         step = self._step(source, ("whole",) if is_whole else ("object",))
         members: dict[Any, Argument] = {}
         with self._deeper(path):
-            self._members(value, node, step, path, members)
-        return self._as(Argument("object", type=type_name(value), members=members), step)
+            self._members(value, node, step, path, members, mode)
+        argument = Argument("object", type=type_name(value), members=members, python_type=cls)
+        return self._as(argument, step)
 
     def _expand(self, value: Any, node: Node, path: str) -> None:
         """Count the methods of an object that are reached, and add what they read of it to what is read."""
@@ -513,7 +579,9 @@ class _Maker:
                 if more or how in ("whole", "super whole"):
                     grow(node, more, how, where)
 
-    def _members(self, value: Any, node: Node, step: int, path: str, members: dict[Any, Argument]) -> None:
+    def _members(
+        self, value: Any, node: Node, step: int, path: str, members: dict[Any, Argument], mode: str
+    ) -> None:
         """Take the members of an object that are read, by the function or by methods of the object."""
         for name in [name for name in node if name != HOW]:
             child: Any = node[name]
@@ -535,7 +603,7 @@ class _Maker:
             if is_glance and (found or how == {"type"}):
                 members[name] = self._type_of(found, attribute, source)
             elif found:
-                members[name] = self._any(found[0], child, source, place, in_object=True)
+                members[name] = self._any(found[0], child, source, place, in_object=mode, members=mode)
             elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
                 # A member of its own would hide what the class has.
                 self._step(source, ("absent",))

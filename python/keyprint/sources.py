@@ -18,6 +18,7 @@ from .keys import Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
     from typing import Any, Final
 
@@ -72,13 +73,18 @@ class _File:
 class Sources:
     """Finds sources, and remembers the tables of files: in the process, and in a store if there is one."""
 
-    def __init__(self, store: Store | None = None) -> None:
-        self._store = store
+    def __init__(self, store: Store | Callable[[], Store | None] | None = None) -> None:
+        self._given = store
         self._files: dict[str, _File] = {}
         #: By address, with a reference that says whether it is still the same code.
         self._found: dict[int, tuple[Any, Source]] = {}
         #: How many files were parsed: a warm process parses none.
         self.parsed = 0
+
+    @property
+    def _store(self) -> Store | None:
+        given: Any = self._given
+        return given() if callable(given) else given
 
     def of(self, code: CodeType, globals_: dict[str, Any]) -> Source:
         """Return what is known of the source of a code object."""
@@ -92,6 +98,11 @@ class Sources:
 
     def text(self, source: Source, globals_: dict[str, Any]) -> str | None:
         """Return the text of a function, if it is still what it was."""
+        found = self.located(source, globals_)
+        return None if found is None else found[0]
+
+    def located(self, source: Source, globals_: dict[str, Any]) -> tuple[str, str] | None:
+        """Return the text of a function, and what is before it in its first line."""
         if source.file is None or source.function is None:
             return None
         content = _content(source.file.name, globals_)
@@ -99,7 +110,11 @@ class Sources:
             return None
         begin, end = source.function.span
         whole = _decoded(content)
-        return None if whole is None else whole.encode()[begin:end].decode()
+        if whole is None:
+            return None
+        encoded = whole.encode()
+        line = encoded.rfind(b"\n", 0, begin) + 1
+        return encoded[begin:end].decode(), encoded[line:begin].decode()
 
     def _find(self, code: CodeType, globals_: dict[str, Any]) -> Source:
         digest = fingerprint(code, mode="lenient")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     _Pair = tuple
 
-__all__ = ["Artifact", "NativeCode", "Specialization", "Target"]
+__all__ = ["Artifact", "LiveTarget", "NativeCode", "Specialization", "Target", "ValuesNeeded"]
 
 
 class Specialization:
@@ -141,6 +141,40 @@ class Target(_Pair):
 _set_target_type(Target)
 
 
+class LiveTarget:
+    """A target that changes now and then: looked at in each launch, and made when there is none.
+
+    ``make()`` returns it; :meth:`reset` has it made anew. What launches look at is an attribute: that costs
+    nanoseconds, where a function would cost a call.
+    """
+
+    __slots__ = ("_make", "value")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self.value: Any = None
+
+    def fill(self) -> None:
+        """Make the target, if there is none."""
+        if self.value is None:
+            self.value = self._make()
+
+    def reset(self) -> None:
+        """Have it made anew at the next launch."""
+        self.value = None
+
+
+class ValuesNeeded(Exception):
+    """Raised by a compiler that cannot do without the values of some numbers among the arguments.
+
+    ``paths`` says which: ``"sim.grid.n"``. They count by value from then on, and the compiler is called again.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = tuple(paths)
+        super().__init__(f"values needed: {', '.join(self.paths)}")
+
+
 class NativeCode:
     """A native entry point, called with words and without Python.
 
@@ -148,26 +182,32 @@ class NativeCode:
     ``"x"`` is the address of an array's first element, or a number (``int64_t`` or ``double``; ``"x:f32"`` is
     a ``float``); ``"x.shape[0]"`` and ``"x.strides[0]"`` are sizes and strides; ``"sim.grid.dx"`` is a member.
     Without ``words`` it is given all arrays and numbers that the specialization has, in order. The function
-    returns 0, or a status that is raised. With ``result="i64"`` or ``"f64"`` it leaves a result behind the
-    words. ``keep`` is whatever keeps the code in memory.
+    returns 0, or a status that is raised; ``errors(status)`` may return what to raise. With ``result="i64"``,
+    ``"u64"``, ``"f64"`` or ``"bool"`` it leaves a result behind the words; with ``([...], build)`` several,
+    and ``build`` makes what is returned of a tuple of them. ``unlocks`` says that the code may let other
+    threads run Python: arrays are owned meanwhile. ``keep`` is whatever keeps the code in memory.
     """
 
-    __slots__ = ("address", "keep", "result", "words")
+    __slots__ = ("address", "errors", "keep", "result", "unlocks", "words")
 
     def __init__(
         self,
         address: int,
         words: Iterable[str] | None = None,
         *,
-        result: str | None = None,
+        result: str | tuple[list[str], Callable[[tuple[Any, ...]], Any]] | None = None,
         keep: Any = None,
+        errors: Callable[[int], BaseException | None] | None = None,
+        unlocks: bool = False,
     ) -> None:
         if not isinstance(address, int) or isinstance(address, bool) or address <= 0:
             raise TypeError(f"`address` is the address of a function, found {address!r}")
         if isinstance(words, str):
             raise TypeError("`words` is a list of words, found one string")
-        if result not in (None, "i64", "f64"):
-            raise ValueError(f"`result` is 'i64' or 'f64', found {result!r}")
+        kinds = result[0] if isinstance(result, tuple) else [result]
+        for kind in kinds:
+            if kind not in (None, *_RESULTS):
+                raise ValueError(f"`result` is one of {', '.join(map(repr, _RESULTS))}, found {kind!r}")
         self.address = address
         self.words = None if words is None else tuple(words)
         for word in self.words or ():
@@ -175,14 +215,22 @@ class NativeCode:
                 raise TypeError(f"`words` is a list of words, found {word!r} in it")
         self.result = result
         self.keep = keep
+        self.errors = errors
+        self.unlocks = unlocks
 
-    def as_call(self, arguments: Mapping[str, Argument]) -> tuple[int, list[tuple[int, str, int]], str, Any]:
+    def error_of(self, status: int) -> BaseException | None:
+        """Return what a status means; called by the dispatcher."""
+        return None if self.errors is None else self.errors(status)
+
+    def as_call(
+        self, arguments: Mapping[str, Argument]
+    ) -> tuple[int, list[tuple[int, str, int]], Any, Any, bool]:
         """Return what the dispatcher calls, for a signature."""
         if self.words is None:
             words = [word for name, one in arguments.items() for word in _all_words(one)]
         else:
             words = [_word(text, arguments) for text in self.words]
-        return self.address, words, self.result or "none", self
+        return self.address, words, self.result, self, self.unlocks
 
 
 def _all_words(argument: Argument) -> list[tuple[int, str, int]]:
@@ -200,12 +248,17 @@ def _all_words(argument: Argument) -> list[tuple[int, str, int]]:
 
 _NUMBERS = {"int": "i64", "bool": "i64", "float": "f64"}
 
+_RESULTS = ("i64", "u64", "f64", "bool")
+
+#: Types of numbers that words can have.
+_SCALARS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
+
 
 def _word(text: str, arguments: Mapping[str, Argument]) -> tuple[int, str, int]:
     """Return the step and kind that a word stands for."""
     path, _, kind = text.partition(":")
-    if kind not in ("", "i64", "f64", "f32"):
-        raise ValueError(f"the word `{text}` ends in `{kind}`, expected `i64`, `f64` or `f32`")
+    if kind and kind not in _SCALARS:
+        raise ValueError(f"the word `{text}` ends in `{kind}`, expected one of {', '.join(_SCALARS)}")
     at = 0
     for suffix, name in ((".shape[", "size"), (".strides[", "stride")):
         head, found, number = path.partition(suffix)
@@ -223,12 +276,12 @@ def _word(text: str, arguments: Mapping[str, Argument]) -> tuple[int, str, int]:
             f"{', '.join(f'`{name}`' for name in _paths(arguments)) or 'nothing'}"
         )
     if argument.kind == "array" and kind in ("", "size", "stride"):
-        if kind and at >= (argument.ndim or 0):
+        if kind and at >= (argument.ndim or 0) + len(argument.element or ()):
             raise ValueError(f"the word `{text}` names a dimension that an array of {argument.ndim} has not")
         return argument.step, kind or "address", at
-    is_number = argument.kind in ("scalar", "value") and (argument.type or "") in _NUMBERS
+    is_number = argument.kind in ("scalar", "value") and (argument.type or "") in (*_NUMBERS, *_SCALARS)
     is_numpy = argument.kind == "scalar" and str(argument.type).startswith("numpy.")
-    if kind in ("i64", "f64", "f32") and (is_number or is_numpy):
+    if kind in _SCALARS and (is_number or is_numpy):
         return argument.step, kind, at
     if kind or not is_number:
         raise ValueError(f"the word `{text}` is a `{argument.type}`, expected an array or a number")

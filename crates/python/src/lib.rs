@@ -15,10 +15,12 @@ mod fold;
 mod guard;
 mod imports;
 mod key;
+mod language;
 mod launch;
 mod layout;
 mod member;
 mod ndarray;
+mod own_array;
 mod source;
 mod store;
 mod trace;
@@ -49,10 +51,17 @@ mod _native {
     #[pymodule_export]
     use crate::key::PyKey;
     #[pymodule_export]
+    use crate::language::{
+        _compile_c, _find_compiler, _identify_compiler, _language_codes, _language_version, _load_kernel, _lower,
+        _processor, _seed, _set_threads, _take_failure, KernelCode,
+    };
+    #[pymodule_export]
     use crate::launch::{
         _add_entry, _add_world, _array_spec, _dlpack_spec, _forget_worlds, _has_world, _kernel_stats,
         _kernel_type, _make_kernel, _set_target_type,
     };
+    #[pymodule_export]
+    use crate::own_array::NdArray;
     #[pymodule_export]
     use crate::source::{SourceFunction, SourceTable};
     #[pymodule_export]

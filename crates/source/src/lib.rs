@@ -43,6 +43,10 @@ mod table;
 mod uses;
 
 pub use normal::NORMAL_FORM_VERSION;
-pub use parse::SourceError;
+pub use parse::{SourceError, with_function};
+/// The syntax trees that are handed out.
+pub use ruff_python_ast as ast;
+/// Positions in them.
+pub use ruff_text_size as position;
 pub use table::{Decorator, Function, Parameter, ParameterKind, TABLE_VERSION, Table};
 pub use uses::{How, Pass, Root, Slot, Use};

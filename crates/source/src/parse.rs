@@ -4,7 +4,7 @@
 //! look at the tokens, and the work is done on a thread whose stack is large enough for that bound.
 
 use ruff_python_ast::token::TokenKind;
-use ruff_python_ast::{Expr, ModModule};
+use ruff_python_ast::{Expr, ModModule, Stmt, StmtFunctionDef};
 use ruff_python_parser::{Mode, ParseOptions, lexer};
 
 /// Deeper trees are refused. CPython itself refuses at about this depth.
@@ -73,6 +73,32 @@ pub(crate) fn with_tree<T: Send>(
             Err(error) => Err(SourceError::Thread(error.to_string())),
         }
     })
+}
+
+/// Parses a function and hands it to `work`, on the stack at hand: a text that is nested more than `most` levels deep
+/// is refused.
+///
+/// # Errors
+///
+/// If the text is not one function, or nested too deeply.
+pub fn with_function<T>(
+    text: &str,
+    most: u32,
+    work: impl FnOnce(&StmtFunctionDef) -> T,
+) -> Result<T, SourceError> {
+    if u32::try_from(text.len()).is_err() || levels(text) > most {
+        return Err(SourceError::Depth);
+    }
+    match ruff_python_parser::parse_module(text) {
+        Ok(parsed) => match &parsed.syntax().body[..] {
+            [Stmt::FunctionDef(function)] => Ok(work(function)),
+            _ => Err(SourceError::Syntax { line: 1, message: "expected one function".to_owned() }),
+        },
+        Err(error) => Err(SourceError::Syntax {
+            line: crate::lines::Lines::of(text).at(error.location.start()),
+            message: error.error.to_string(),
+        }),
+    }
 }
 
 /// Parses an expression that is short enough for the stack at hand, and hands it to `work`.

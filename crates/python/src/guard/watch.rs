@@ -118,7 +118,12 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
             || class == &raw mut ffi::PyCode_Type
             || ffi::PyType_Check(value.as_ptr()) != 0
     };
-    is_constant || is_numpy_constant(value).unwrap_or(false)
+    is_constant || is_numpy_constant(value).unwrap_or(false) || is_declared_constant(value)
+}
+
+/// Whether the class of something promises that its instances never change: types of the kernel language.
+fn is_declared_constant(value: &Bound<'_, PyAny>) -> bool {
+    value.get_type().hasattr(intern!(value.py(), "__keyprint_constant__")).unwrap_or(false)
 }
 
 /// Data types and scalars of NumPy; those of structured types can be written to.

@@ -13,6 +13,7 @@ use crate::guard::{Held, dict_version};
 use crate::layout::{self, Attributes};
 use crate::member::{self, Member};
 use crate::ndarray::ndarray_type;
+use crate::own_array::NdArray;
 use crate::walk::plan::{assigned_version, type_version};
 
 /// Where the object to look at comes from.
@@ -39,6 +40,10 @@ enum Check {
     Same(Held),
     /// A NumPy array.
     Numpy(NumpySpec),
+    /// An array of our own, by its word.
+    Own(*mut ffi::PyTypeObject, u64),
+    /// A number that a scalar of a type can be made of: an int, a bool, and for floats a float.
+    Number { float: bool },
     /// A tensor whose type offers a table of functions.
     Exchange(Box<(Py<PyType>, ExchangeSpec)>),
     /// An instance of this very class, which is still defined as it was.
@@ -232,7 +237,12 @@ impl Check {
         found: *mut ffi::PyObject,
     ) -> Verdict {
         match self {
-            Self::Absent | Self::Exact(_) | Self::Numpy(_) => Verdict::Fail,
+            Self::Absent | Self::Exact(_) | Self::Numpy(_) | Self::Own(..) => Verdict::Fail,
+            Self::Number { float } => {
+                // Static types are compared.
+                let is_int = class == &raw mut ffi::PyLong_Type || class == &raw mut ffi::PyBool_Type;
+                (is_int || *float && class == &raw mut ffi::PyFloat_Type).into()
+            }
             Self::Object(known, version) => {
                 (is(known, class) && type_version(known.bind(py)) == *version).into()
             }
@@ -344,6 +354,11 @@ impl Step {
                 // SAFETY: the type was just checked.
                 Check::Numpy(unsafe { NumpySpec::of(py, array.as_ptr(), check.get_item(1)?.extract()?) })
             }
+            "own" => {
+                let array = there()?.cast::<NdArray>()?;
+                Check::Own(array.get_type_ptr(), array.get().spec)
+            }
+            "number" => Check::Number { float: check.get_item(1)?.extract()? },
             "exchange" => {
                 let array = there()?;
                 let spec = ExchangeSpec::of(array, check.get_item(1)?.extract()?)?;
@@ -435,6 +450,10 @@ impl Step {
             // SAFETY: as above.
             return unsafe { spec.fits(class, found) }.into();
         }
+        if let Check::Own(known, spec) = &self.check {
+            // SAFETY: as the caller promises; the type says what it is.
+            return (class == *known && unsafe { own(py, found) }.spec == *spec).into();
+        }
         if let Check::Exact(known) = &self.check {
             return is(known, class).into();
         }
@@ -454,7 +473,9 @@ impl Step {
             Check::Same(held) => (Some(held.owned()), None),
             Check::Numpy(spec) => (Some(spec.held().as_ptr()), None),
             Check::Signature { of, expected } => (Some(of.as_ptr()), Some(expected.as_ptr())),
-            Check::Divides(..) | Check::Tuple(_) | Check::Absent => (None, None),
+            Check::Divides(..) | Check::Tuple(_) | Check::Absent | Check::Own(..) | Check::Number { .. } => {
+                (None, None)
+            }
         };
         first.into_iter().chain(second)
     }
@@ -465,7 +486,7 @@ impl Step {
             Check::Exact(class) => class.as_ptr().cast::<ffi::PyTypeObject>(),
             // SAFETY: a live object.
             Check::Equal(value) => unsafe { ffi::Py_TYPE(value.as_ptr()) },
-            Check::Divides(..) => &raw mut ffi::PyLong_Type,
+            Check::Divides(..) | Check::Number { .. } => &raw mut ffi::PyLong_Type,
             _ => return false,
         };
         class == &raw mut ffi::PyLong_Type
@@ -481,8 +502,26 @@ impl Step {
         }
     }
 
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.check, Check::Own(..))
+    }
+
     pub(super) fn is_numpy(&self) -> bool {
         matches!(self.check, Check::Numpy(_))
+    }
+}
+
+/// An array of our own.
+///
+/// # Safety
+///
+/// `array` is a live instance of it.
+#[inline(always)]
+pub(super) unsafe fn own<'a>(py: Python<'a>, array: *mut ffi::PyObject) -> &'a NdArray {
+    // SAFETY: as the caller promises: frozen, so it can be looked at while it lives.
+    unsafe {
+        let array: Borrowed<'_, 'a, NdArray> = Borrowed::from_ptr(py, array).cast_unchecked();
+        &*std::ptr::from_ref(array.get())
     }
 }
 

@@ -688,7 +688,7 @@ pub(crate) fn _add_world(
 }
 
 /// Adds an executable to a world, for calls whose arguments pass the steps that are made here from these
-/// arguments. `executable` is a callable, or `(address, words, output, keep)`.
+/// arguments. `executable` is a callable, or `(address, words, output, keep, unlocks)`.
 #[pyfunction]
 #[pyo3(signature = (object, context, arguments, steps, guards, executable, /))]
 pub(crate) fn _add_entry(
@@ -705,9 +705,9 @@ pub(crate) fn _add_entry(
         steps.iter().map(|step| Step::new(step, arguments, &mut values)).collect::<PyResult<_>>()?;
     let call = match executable.cast::<PyTuple>() {
         Ok(native) => {
-            let (address, words, output, keep): (usize, Bound<'_, PyAny>, String, Py<PyAny>) =
-                native.extract()?;
-            Call::Native(NativeCall::new(address, &words, &output, keep, &steps)?)
+            type Native<'py> = (usize, Bound<'py, PyAny>, Bound<'py, PyAny>, Py<PyAny>, bool);
+            let (address, words, output, keep, unlocks): Native<'_> = native.extract()?;
+            Call::Native(NativeCall::new(address, &words, &output, keep, unlocks, &steps)?)
         }
         Err(_) => Call::Python(executable.clone().unbind()),
     };

@@ -2,14 +2,19 @@
 
 use std::mem::MaybeUninit;
 
+use keyprint_lang::types::Scalar;
+use keyprint_runtime::output;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 use super::array::DlTensor;
-use super::check::{Step, pass_quietly};
+use super::check::{Step, own, pass_quietly};
+use crate::language::show_output;
 use crate::ndarray;
+use crate::own_array::number_bits;
 
 /// More words than this are packed on the heap.
 const INLINE: usize = 64;
@@ -28,20 +33,58 @@ enum Word {
     TensorSize(usize),
     /// The stride of a dimension of one, in elements.
     TensorStride(usize),
+    /// The address of the first element of an array of our own.
+    OwnAddress,
+    /// The size of a dimension of one.
+    OwnSize(usize),
+    /// The stride of a dimension of one, in bytes.
+    OwnStride(usize),
     /// A signed integer.
     Int,
     /// A double.
     Double,
     /// A single, in the lower half.
     Single,
+    /// A number of another type; whole ones must fit.
+    Scalar(Scalar),
 }
 
 /// What a native function returns besides its status.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Nothing,
+    One(Result),
+    /// Several, put together by Python code.
+    Many(Vec<Result>, Py<PyAny>),
+}
+
+/// A word as a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Result {
     Int,
+    Unsigned,
     Double,
+    Bool,
+}
+
+impl Result {
+    fn of(kind: &str) -> PyResult<Self> {
+        Ok(match kind {
+            "i64" => Self::Int,
+            "u64" => Self::Unsigned,
+            "f64" => Self::Double,
+            "bool" => Self::Bool,
+            _ => return Err(PyValueError::new_err(format!("a result is `i64`, `u64`, `f64` or `bool`, found `{kind}`"))),
+        })
+    }
+
+    fn read(self, py: Python<'_>, bits: u64) -> *mut ffi::PyObject {
+        match self {
+            Self::Int => PyInt::new(py, bits.cast_signed()).into_ptr(),
+            Self::Unsigned => PyInt::new(py, bits).into_ptr(),
+            Self::Double => PyFloat::new(py, f64::from_bits(bits)).into_ptr(),
+            Self::Bool => PyBool::new(py, bits != 0).to_owned().into_ptr(),
+        }
+    }
 }
 
 /// A native function and how to call it.
@@ -51,6 +94,8 @@ pub(super) struct NativeCall {
     output: Output,
     /// Whether making the words may run Python code.
     runs_python: bool,
+    /// Whether other threads may run Python meanwhile: what members hold is owned then.
+    unlocks: bool,
     /// What keeps the code in memory.
     pub(super) keep: Py<PyAny>,
 }
@@ -63,28 +108,35 @@ impl NativeCall {
     pub(super) fn new(
         address: usize,
         words: &Bound<'_, PyAny>,
-        output: &str,
+        output: &Bound<'_, PyAny>,
         keep: Py<PyAny>,
+        unlocks: bool,
         steps: &[Step],
     ) -> PyResult<Self> {
         if address == 0 {
             return Err(PyValueError::new_err("the address of a native function is not zero"));
         }
-        let output = match output {
-            "none" => Output::Nothing,
-            "i64" => Output::Int,
-            "f64" => Output::Double,
-            _ => return Err(PyValueError::new_err(format!("a result is `i64` or `f64`, found `{output}`"))),
+        let output = if output.is_none() {
+            Output::Nothing
+        } else if let Ok(kind) = output.extract::<String>() {
+            Output::One(Result::of(&kind)?)
+        } else {
+            let (kinds, build): (Vec<String>, Py<PyAny>) = output.extract()?;
+            Output::Many(kinds.iter().map(|kind| Result::of(kind)).collect::<PyResult<_>>()?, build)
         };
         let mut found = Vec::new();
         for word in words.try_iter()? {
             let (step, kind, at): (usize, String, usize) = word?.cast_into::<PyTuple>()?.extract()?;
             let is_numpy = steps.get(step).is_some_and(Step::is_numpy);
+            let is_own = steps.get(step).is_some_and(Step::is_own);
             let is_tensor = steps.get(step).is_some_and(|step| step.exchange().is_some());
             let word = match &*kind {
                 "address" if is_numpy => Word::Address,
                 "size" if is_numpy => Word::Size(at),
                 "stride" if is_numpy => Word::Stride(at),
+                "address" if is_own => Word::OwnAddress,
+                "size" if is_own => Word::OwnSize(at),
+                "stride" if is_own => Word::OwnStride(at),
                 "address" if is_tensor => Word::TensorAddress,
                 "size" if is_tensor => Word::TensorSize(at),
                 "stride" if is_tensor => Word::TensorStride(at),
@@ -97,7 +149,10 @@ impl NativeCall {
                 "i64" => Word::Int,
                 "f64" => Word::Double,
                 "f32" => Word::Single,
-                _ => return Err(PyValueError::new_err(format!("no such word: `{kind}`"))),
+                kind => match Scalar::of_name(kind) {
+                    Some(scalar) => Word::Scalar(scalar),
+                    None => return Err(PyValueError::new_err(format!("no such word: `{kind}`"))),
+                },
             };
             if step >= steps.len() {
                 return Err(PyValueError::new_err("a word is made of a step that is not there"));
@@ -109,7 +164,7 @@ impl NativeCall {
         let function = unsafe { std::mem::transmute::<usize, Function>(address) };
         let plain = |(step, word): &(usize, Word)| !word.is_number() || steps[*step].is_plain_number();
         let runs_python = !found.iter().all(plain);
-        Ok(Self { function, words: found, output, runs_python, keep })
+        Ok(Self { function, words: found, output, runs_python, unlocks, keep })
     }
 
     /// Packs what the steps found and calls the function; nothing if that is not so any more.
@@ -128,10 +183,14 @@ impl NativeCall {
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let mut inline = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut heap = Vec::new();
-        let block: &mut [MaybeUninit<u64>] = if self.words.len() < INLINE {
+        let results = match &self.output {
+            Output::Many(kinds, _) => kinds.len(),
+            _ => 1,
+        };
+        let block: &mut [MaybeUninit<u64>] = if self.words.len() + results <= INLINE {
             &mut inline
         } else {
-            heap.resize(self.words.len() + 1, MaybeUninit::uninit());
+            heap.resize(self.words.len() + results, MaybeUninit::uninit());
             &mut heap
         };
         let mut kept = Vec::new();
@@ -156,33 +215,103 @@ impl NativeCall {
             block[place].write(match word {
                 // The commonest. SAFETY: as the caller promises, and the step says that it is an array.
                 Word::Address => unsafe { ndarray::head(values[*step]).data as u64 },
+                // SAFETY: as above, of our own.
+                Word::OwnAddress => unsafe { own(py, values[*step]).data as u64 },
                 word if !kept.is_empty() && word.is_number() => continue,
                 // SAFETY: as the caller promises.
                 word => unsafe { word.pack(py, &steps[*step], values[*step])? },
             });
         }
-        block[self.words.len()].write(0);
+        for at in 0..results {
+            block[self.words.len() + at].write(0);
+        }
+        // While others run Python, members of objects may be rebound: what they held stays.
+        let held = if self.unlocks && kept.is_empty() { Held::of(self, values) } else { Held::NOTHING };
         // SAFETY: the function takes this many words, as whoever made it said.
         let status = unsafe { (self.function)(block.as_mut_ptr().cast()) };
+        drop(held);
+        if output::is_pending() {
+            show_output(py)?;
+        }
         if status != 0 {
-            return Err(PyErr::take(py).unwrap_or_else(|| {
-                PyRuntimeError::new_err(format!("the kernel returned the status {status}"))
-            }));
+            return Err(self.error(py, status));
         }
         // SAFETY: written above, whatever the function did with it since.
-        let result = unsafe { block[self.words.len()].assume_init() };
-        Ok(Some(match self.output {
+        let result = |at: usize| unsafe { block[self.words.len() + at].assume_init() };
+        Ok(Some(match &self.output {
             Output::Nothing => py.None().into_ptr(),
-            Output::Int => PyInt::new(py, result.cast_signed()).into_ptr(),
-            Output::Double => PyFloat::new(py, f64::from_bits(result)).into_ptr(),
+            Output::One(kind) => kind.read(py, result(0)),
+            Output::Many(kinds, build) => {
+                // SAFETY: each is a new reference.
+                let own = |(at, kind): (usize, &Result)| unsafe {
+                    Bound::from_owned_ptr(py, kind.read(py, result(at)))
+                };
+                let items: Vec<Bound<'_, PyAny>> = kinds.iter().enumerate().map(own).collect();
+                build.call1(py, (PyTuple::new(py, items)?,))?.into_ptr()
+            }
         }))
+    }
+
+    /// What a status means: whoever made the code may say.
+    #[cold]
+    fn error(&self, py: Python<'_>, status: i32) -> PyErr {
+        if let Some(raised) = PyErr::take(py) {
+            return raised;
+        }
+        let plain = || PyRuntimeError::new_err(format!("the kernel returned the status {status}"));
+        match self.keep.bind(py).call_method1(intern!(py, "error_of"), (status,)) {
+            Ok(error) if error.is_none() => plain(),
+            Ok(error) => PyErr::from_value(error),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Arrays that are owned while a kernel runs.
+struct Held {
+    inline: [*mut ffi::PyObject; INLINE],
+    count: usize,
+    heap: Vec<*mut ffi::PyObject>,
+}
+
+impl Held {
+    const NOTHING: Self = Self { inline: [std::ptr::null_mut(); INLINE], count: 0, heap: Vec::new() };
+
+    #[inline]
+    fn of(call: &NativeCall, values: &[*mut ffi::PyObject]) -> Self {
+        let mut held = Self::NOTHING;
+        for (step, word) in &call.words {
+            if !matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress) {
+                continue;
+            }
+            let object = values[*step];
+            // SAFETY: a live object, as the step found it.
+            unsafe { ffi::Py_INCREF(object) };
+            if held.count < INLINE {
+                held.inline[held.count] = object;
+                held.count += 1;
+            } else {
+                held.heap.push(object);
+            }
+        }
+        held
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        for object in self.inline[..self.count].iter().chain(&self.heap) {
+            // SAFETY: owned since `of`; the lock is held again.
+            unsafe { ffi::Py_DECREF(*object) };
+        }
     }
 }
 
 impl Word {
     /// Whether it is made of a number, which may run Python code.
     fn is_number(&self) -> bool {
-        matches!(self, Self::Int | Self::Double | Self::Single)
+        matches!(self, Self::Int | Self::Double | Self::Single | Self::Scalar(_))
     }
 
     /// # Safety
@@ -211,6 +340,22 @@ impl Word {
                     Self::TensorStride(at) => tensor.stride(*at).ok_or_else(no_dimension)? as u64,
                     _ => tensor.first() as u64,
                 })
+            }
+            Self::OwnAddress | Self::OwnSize(_) | Self::OwnStride(_) => {
+                // SAFETY: the step says that this is an array of our own.
+                let array = unsafe { own(py, value) };
+                Ok(match self {
+                    Self::OwnSize(at) => array.size(*at).ok_or_else(no_dimension)? as u64,
+                    Self::OwnStride(at) => array.stride(*at).ok_or_else(no_dimension)? as u64,
+                    _ => array.data as u64,
+                })
+            }
+            Self::Scalar(Scalar::F64) => double(py, value).map(f64::to_bits),
+            Self::Scalar(Scalar::F32) => double(py, value).map(|found| u64::from((found as f32).to_bits())),
+            Self::Scalar(scalar) => {
+                // SAFETY: a live object.
+                let value = unsafe { Borrowed::from_ptr(py, value) };
+                number_bits(*scalar, &value)
             }
             Self::Int => {
                 let mut overflow = 0;

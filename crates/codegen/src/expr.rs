@@ -1,0 +1,257 @@
+//! Expressions.
+
+use keyprint_lang::ir::{Binary, Expr, Layout, Local, LocalId, Math, Origin, Place, Unary};
+use keyprint_lang::passes::fold;
+use keyprint_lang::types::Scalar;
+
+use crate::helper::suffix;
+use crate::statement::Writer;
+
+impl Writer<'_> {
+    /// An expression as C; whole, so that it can stand anywhere.
+    pub(crate) fn expr(&mut self, expr: &Expr) -> String {
+        match expr {
+            Expr::Const(scalar, bits) => self.constant(*scalar, *bits),
+            Expr::Local(id) => self.local(*id),
+            Expr::Lane(id, at) => {
+                let at = self.bare(at);
+                format!("{}[{at}]", self.local(*id))
+            }
+            Expr::Number(id) => self.number(*id),
+            Expr::Size(id, at) => self.size(*id, *at),
+            Expr::Load(place) => self.place(place),
+            Expr::Unary(op, one) => self.unary(*op, one),
+            Expr::Binary(op, one, other) => self.binary(*op, one, other),
+            Expr::Cast(to, one) => self.cast(*to, one),
+            Expr::Bits(to, one) => {
+                let from = one.scalar(self.kernel);
+                let helper = self.helpers.bits(from, *to);
+                format!("{helper}({})", self.bare(one))
+            }
+            Expr::Select(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                format!("({} ? {} : {})", self.expr(condition), self.expr(then), self.expr(otherwise))
+            }
+            Expr::Call(math, arguments) => self.call(*math, arguments),
+        }
+    }
+
+    /// The same, without parentheses around it.
+    pub(crate) fn bare(&mut self, expr: &Expr) -> String {
+        let text = self.expr(expr);
+        let is_wrapped = text.starts_with('(') && text.ends_with(')') && {
+            // The first parenthesis is closed by the last one.
+            let mut level = 0;
+            text.char_indices().all(|(at, one)| {
+                level += i32::from(one == '(') - i32::from(one == ')');
+                level > 0 || at == text.len() - 1
+            })
+        };
+        if is_wrapped { text[1..text.len() - 1].to_owned() } else { text }
+    }
+
+    pub(crate) fn constant(&mut self, scalar: Scalar, bits: u64) -> String {
+        if scalar.is_float() {
+            let value = fold::float(scalar, bits);
+            let s = if scalar == Scalar::F64 { "" } else { "f" };
+            let text = if value.is_nan() {
+                format!("__builtin_nan{s}(\"\")")
+            } else if value.is_infinite() {
+                format!("{}__builtin_inf{s}()", if value < 0.0 { "-" } else { "" })
+            } else if scalar == Scalar::F64 {
+                format!("{value:?}")
+            } else {
+                format!("{:?}f", value as f32)
+            };
+            self.helpers.type_of(scalar);
+            return match (scalar, text.starts_with('-')) {
+                (Scalar::F16, _) => format!("((f16){text})"),
+                (_, true) => format!("({text})"),
+                _ => text,
+            };
+        }
+        match scalar {
+            Scalar::U64 => format!("{bits}ULL"),
+            Scalar::U32 => format!("{bits}U"),
+            Scalar::I64 if bits == 1 << 63 => "(-9223372036854775807LL - 1)".to_owned(),
+            Scalar::I32 if bits as i64 == i64::from(i32::MIN) => "(-2147483647 - 1)".to_owned(),
+            Scalar::I64 if (bits as i64) < 0 => format!("({}LL)", bits as i64),
+            Scalar::I64 => format!("{bits}LL"),
+            Scalar::I32 if (bits as i64) < 0 => format!("({})", bits as i64),
+            Scalar::I32 | Scalar::Bool => format!("{}", bits as i64),
+            other => format!("(({}){})", other.name(), bits as i64),
+        }
+    }
+
+    pub(crate) fn local_name(&self, id: LocalId) -> String {
+        let Local { name, .. } = &self.kernel.locals[id as usize];
+        if name.is_empty() { format!("t{id}") } else { format!("{}_{id}", plain(name)) }
+    }
+
+    /// A local where it is used: some are reached through a pointer.
+    pub(crate) fn local(&self, id: LocalId) -> String {
+        let name = self.local_name(id);
+        if self.by_pointer.contains(&id) { format!("(*{name})") } else { name }
+    }
+
+    fn number(&self, id: u32) -> String {
+        format!("{}_n{id}", plain(&self.kernel.numbers[id as usize].name))
+    }
+
+    pub(crate) fn number_name(&self, id: u32) -> String {
+        self.number(id)
+    }
+
+    pub(crate) fn array_name(&self, id: u32) -> String {
+        format!("{}_a{id}", plain(&self.kernel.arrays[id as usize].name))
+    }
+
+    pub(crate) fn size(&self, id: u32, at: u8) -> String {
+        match &self.kernel.arrays[id as usize].origin {
+            Origin::Fixed { shape, .. } => format!("{}LL", shape[usize::from(at)]),
+            Origin::Argument => format!("{}_s{at}", self.array_name(id)),
+        }
+    }
+
+    /// An element: something that can be read and written.
+    pub(crate) fn place(&mut self, place: &Place) -> String {
+        let array = &self.kernel.arrays[place.array as usize];
+        let name = self.array_name(place.array);
+        let t = self.helpers.type_of(array.scalar);
+        if array.layout == Layout::Strided {
+            let mut offset = Vec::new();
+            for (at, index) in place.index.iter().enumerate() {
+                offset.push(format!("{} * {name}_t{at}", self.expr(index)));
+            }
+            if let Some(lane) = &place.lane {
+                let lane = self.expr(lane);
+                let at = array.ndim;
+                offset.push(match array.lane_dims {
+                    0 => format!("{lane} * {}", array.scalar.bytes()),
+                    1 => format!("{lane} * {name}_t{at}"),
+                    _ => {
+                        let (columns, next) = (array.columns, at + 1);
+                        format!("{lane} / {columns} * {name}_t{at} + {lane} % {columns} * {name}_t{next}")
+                    }
+                });
+            }
+            let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
+            return format!("(*({t} *)((char *){name} + ({offset})))");
+        }
+        let mut offset: Option<String> = None;
+        for (at, index) in place.index.iter().enumerate() {
+            let index = self.expr(index);
+            offset = Some(match offset {
+                None => index,
+                Some(before) => format!("({before} * {} + {index})", self.size(place.array, at as u8)),
+            });
+        }
+        let mut offset = offset.unwrap_or_else(|| "0".to_owned());
+        if let Some(lane) = &place.lane {
+            let lane = self.expr(lane);
+            offset = if offset == "0" { lane } else { format!("{offset} * {} + {lane}", array.lanes) };
+        }
+        format!("{name}[{}]", unwrapped(&offset))
+    }
+
+    fn unary(&mut self, op: Unary, one: &Expr) -> String {
+        let scalar = one.scalar(self.kernel);
+        let value = self.expr(one);
+        let t = self.helpers.type_of(scalar);
+        match op {
+            Unary::Not => format!("(!{value})"),
+            Unary::Invert => format!("(({t})~{value})"),
+            Unary::Neg if scalar.is_float() => format!("(-{value})"),
+            Unary::Neg => format!("(({t})(0 - {value}))"),
+            Unary::Abs if scalar.is_float() => format!("__builtin_fabs{}({value})", suffix(scalar)),
+            Unary::Abs => {
+                let helper = self.helpers.absolute(scalar);
+                format!("{helper}({value})")
+            }
+        }
+    }
+
+    fn binary(&mut self, op: Binary, one: &Expr, other: &Expr) -> String {
+        let scalar = one.scalar(self.kernel);
+        if op == Binary::Pow && scalar.is_float() {
+            return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(one), self.bare(other));
+        }
+        if let Some(helper) = self.helpers.binary(op, scalar) {
+            return format!("{helper}({}, {})", self.bare(one), self.bare(other));
+        }
+        let sign = match op {
+            Binary::Add => "+",
+            Binary::Sub => "-",
+            Binary::Mul => "*",
+            Binary::Div => "/",
+            Binary::And => "&",
+            Binary::Or => "|",
+            Binary::Xor => "^",
+            Binary::Eq => "==",
+            Binary::Ne => "!=",
+            Binary::Lt => "<",
+            Binary::Le => "<=",
+            Binary::Both => "&&",
+            Binary::Either => "||",
+            _ => unreachable!("helpers have the others"),
+        };
+        let text = format!("({} {sign} {})", self.expr(one), self.expr(other));
+        // C computes with at least 32 bits.
+        let is_small = scalar.is_int() && scalar.bits() < 32 && !op.is_comparison();
+        if is_small { format!("(({}){text})", scalar.name()) } else { text }
+    }
+
+    fn cast(&mut self, to: Scalar, one: &Expr) -> String {
+        let from = one.scalar(self.kernel);
+        if to == Scalar::Bool {
+            return format!("({} != 0)", self.expr(one));
+        }
+        if from.is_float() && to.is_int() {
+            if from == Scalar::F16 {
+                let helper = self.helpers.to_whole(Scalar::F32, to);
+                return format!("{helper}((f32){})", self.expr(one));
+            }
+            let helper = self.helpers.to_whole(from, to);
+            return format!("{helper}({})", self.bare(one));
+        }
+        let t = self.helpers.type_of(to);
+        format!("(({t}){})", self.expr(one))
+    }
+
+    fn call(&mut self, math: Math, arguments: &[Expr]) -> String {
+        let scalar = arguments[0].scalar(self.kernel);
+        let s = suffix(scalar);
+        let inside: Vec<String> = arguments.iter().map(|one| self.bare(one)).collect();
+        let inside = inside.join(", ");
+        let name = match math {
+            Math::Rsqrt => return format!("(1{} / __builtin_sqrt{s}({inside}))", if s == "f" { ".0f" } else { ".0" }),
+            // Half to even, as Python does.
+            Math::Round => "rint",
+            Math::Atan2 => "atan2",
+            Math::Gamma => "tgamma",
+            other => other.name(),
+        };
+        format!("__builtin_{name}{s}({inside})")
+    }
+}
+
+/// A name that C takes, from whatever the program calls something.
+pub(crate) fn plain(name: &str) -> String {
+    let found: String = name.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
+    if found.starts_with(|one: char| one.is_ascii_digit()) { format!("v{found}") } else { found }
+}
+
+fn unwrapped(text: &str) -> &str {
+    let inner = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    match inner {
+        Some(inner) => {
+            let mut level = 0i32;
+            let is_whole = inner.chars().all(|one| {
+                level += i32::from(one == '(') - i32::from(one == ')');
+                level >= 0
+            });
+            if is_whole { inner } else { text }
+        }
+        None => text,
+    }
+}

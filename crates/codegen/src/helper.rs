@@ -1,0 +1,222 @@
+//! Functions for operations that C has not, or leaves undefined: written once for each type that needs
+//! them.
+
+use std::collections::BTreeMap;
+
+use keyprint_lang::ir::{AtomicOp, Binary};
+use keyprint_lang::types::Scalar;
+
+/// Helpers that were asked for, by name.
+#[derive(Default)]
+pub(crate) struct Helpers {
+    found: BTreeMap<String, String>,
+    has_halves: bool,
+}
+
+impl Helpers {
+    pub(crate) fn text(&self) -> String {
+        let halves = if self.has_halves { "typedef _Float16 f16;\n" } else { "" };
+        let all: String = self.found.values().map(String::as_str).collect();
+        format!("{halves}\n{all}")
+    }
+
+    /// The C type of numbers.
+    pub(crate) fn type_of(&mut self, scalar: Scalar) -> &'static str {
+        self.has_halves |= scalar == Scalar::F16;
+        if scalar == Scalar::Bool { "u8" } else { scalar.name() }
+    }
+
+    fn add(&mut self, name: String, text: impl FnOnce(&str) -> String) -> String {
+        if !self.found.contains_key(&name) {
+            let text = text(&name);
+            self.found.insert(name.clone(), text);
+        }
+        name
+    }
+
+    /// A function of two numbers.
+    pub(crate) fn binary(&mut self, op: Binary, scalar: Scalar) -> Option<String> {
+        let t = self.type_of(scalar);
+        let bits = scalar.bits();
+        let body = match (op, scalar.is_float(), scalar.is_signed()) {
+            (Binary::FloorDiv, true, _) => floor_div(scalar),
+            (Binary::Mod, true, _) => float_mod(scalar),
+            (Binary::FloorDiv, _, true) => format!(
+                "if (b == 0) return 0; if (b == -1) return ({t})(0 - a); {t} q = ({t})(a / b); \
+                 return ({t})(q - ((a % b != 0) & ((a < 0) != (b < 0))));"
+            ),
+            (Binary::Mod, _, true) => format!(
+                "if (b == 0 || b == -1) return 0; {t} r = ({t})(a % b); \
+                 return ({t})((r != 0) & ((r < 0) != (b < 0)) ? r + b : r);"
+            ),
+            (Binary::TruncDiv, _, true) => {
+                format!("if (b == 0) return 0; if (b == -1) return ({t})(0 - a); return ({t})(a / b);")
+            }
+            (Binary::TruncMod, _, true) => format!("return b == 0 || b == -1 ? 0 : ({t})(a % b);"),
+            (Binary::FloorDiv | Binary::TruncDiv, ..) => format!("return b == 0 ? 0 : ({t})(a / b);"),
+            (Binary::Mod | Binary::TruncMod, ..) => format!("return b == 0 ? 0 : ({t})(a % b);"),
+            (Binary::Shl, ..) => {
+                format!("return (u64)b < {bits} ? ({t})((u{bits})a << b) : 0;")
+            }
+            (Binary::Shr, _, true) => format!("return (u64)b < {bits} ? ({t})(a >> b) : ({t})-(a < 0);"),
+            (Binary::Shr, ..) => format!("return (u64)b < {bits} ? ({t})(a >> b) : 0;"),
+            (Binary::Pow, false, _) => {
+                let negative = if scalar.is_signed() {
+                    "if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0; "
+                } else {
+                    ""
+                };
+                format!(
+                    "{negative}{t} r = 1; while (b) {{ if (b & 1) r = ({t})(r * a); a = ({t})(a * a); b >>= 1; }} return r;"
+                )
+            }
+            // As Python: the first unless the second is beyond it.
+            (Binary::Min, ..) => "return b < a ? b : a;".to_owned(),
+            (Binary::Max, ..) => "return b > a ? b : a;".to_owned(),
+            _ => return None,
+        };
+        let name = format!("kp_{}_{}", op.name(), scalar.name());
+        Some(self.add(name, |name| format!("static inline {t} {name}({t} a, {t} b) {{ {body} }}\n")))
+    }
+
+    /// A float as a whole number, the nearest there is.
+    pub(crate) fn to_whole(&mut self, from: Scalar, to: Scalar) -> String {
+        let (f, t) = (self.type_of(from), self.type_of(to));
+        let bits = if to.is_signed() { to.bits() - 1 } else { to.bits() };
+        let end = format!("0x1p{bits}{}", if from == Scalar::F64 { "" } else { "f" });
+        let top = match to {
+            Scalar::U64 => "0xffffffffffffffffULL".to_owned(),
+            Scalar::I64 => "0x7fffffffffffffffLL".to_owned(),
+            _ => format!("{}", (1u64 << bits) - 1),
+        };
+        let (low, bottom) = match to {
+            Scalar::I64 => (format!("-{end}"), "(-0x7fffffffffffffffLL - 1)".to_owned()),
+            to if to.is_signed() => (format!("-{end}"), format!("(-{top} - 1)")),
+            _ => ("0".to_owned(), "0".to_owned()),
+        };
+        let name = format!("kp_{}_to_{}", from.name(), to.name());
+        self.add(name, |name| {
+            format!(
+                "static inline {t} {name}({f} x) {{ return x >= {end} ? ({t}){top} : x > {low} ? ({t})x : \
+                 x <= {low} ? ({t}){bottom} : 0; }}\n"
+            )
+        })
+    }
+
+    /// A whole number without its sign; the smallest is itself.
+    pub(crate) fn absolute(&mut self, scalar: Scalar) -> String {
+        let t = self.type_of(scalar);
+        self.add(format!("kp_abs_{}", scalar.name()), |name| {
+            format!("static inline {t} {name}({t} a) {{ return a < 0 ? ({t})(0 - a) : a; }}\n")
+        })
+    }
+
+    /// The same bits as another type.
+    pub(crate) fn bits(&mut self, from: Scalar, to: Scalar) -> String {
+        let (f, t) = (self.type_of(from), self.type_of(to));
+        let name = format!("kp_bits_{}_{}", from.name(), to.name());
+        self.add(name, |name| {
+            format!(
+                "static inline {t} {name}({f} x) {{ {t} y; __builtin_memcpy(&y, &x, sizeof y); return y; }}\n"
+            )
+        })
+    }
+
+    /// A change in one step; it returns what was there.
+    pub(crate) fn atomic(&mut self, op: AtomicOp, scalar: Scalar) -> String {
+        let t = self.type_of(scalar);
+        let name = format!("kp_atomic_{}_{}", op.name(), scalar.name());
+        let direct = match op {
+            AtomicOp::Add if scalar.is_int() => Some("add"),
+            AtomicOp::And if !scalar.is_float() => Some("and"),
+            AtomicOp::Or if !scalar.is_float() => Some("or"),
+            AtomicOp::Xor if !scalar.is_float() => Some("xor"),
+            _ => None,
+        };
+        if let Some(direct) = direct {
+            return self.add(name, |name| {
+                format!(
+                    "static inline {t} {name}({t} *p, {t} v) {{ return __atomic_fetch_{direct}(p, v, __ATOMIC_RELAXED); }}\n"
+                )
+            });
+        }
+        let new = combined(op, scalar, "f", "v");
+        let bits = scalar.bits();
+        self.add(name, |name| {
+            format!(
+                "static inline {t} {name}({t} *p, {t} v) {{\n  u{bits} *q = (u{bits} *)p, old = __atomic_load_n(q, __ATOMIC_RELAXED), new;\n  \
+                 {t} f, g;\n  do {{\n    __builtin_memcpy(&f, &old, sizeof f);\n    g = {new};\n    \
+                 __builtin_memcpy(&new, &g, sizeof g);\n  }} while (!__atomic_compare_exchange_n(q, &old, new, 1, \
+                 __ATOMIC_RELAXED, __ATOMIC_RELAXED));\n  return f;\n}}\n"
+            )
+        })
+    }
+
+    /// A number drawn by counting: `key` says which launch, `at` which iteration, `n` which draw.
+    pub(crate) fn random(&mut self, scalar: Scalar) -> String {
+        // "Squares: A Fast Counter-Based RNG" (Widynski): rounds of squaring, with a key that has no pattern.
+        self.add("kp_squares".to_owned(), |name| {
+            format!(
+                "static inline u64 {name}(u64 counter, u64 key) {{\n  u64 x = counter * key, y = x, z = y + key, t;\n  \
+                 x = x * x + y; x = (x >> 32) | (x << 32);\n  x = x * x + z; x = (x >> 32) | (x << 32);\n  \
+                 x = x * x + y; x = (x >> 32) | (x << 32);\n  t = x = x * x + z; x = (x >> 32) | (x << 32);\n  \
+                 return t ^ ((x * x + y) >> 32);\n}}\n"
+            )
+        });
+        let t = self.type_of(scalar);
+        let made = match scalar {
+            Scalar::F64 => "(f64)(r >> 11) * 0x1p-53",
+            Scalar::F32 => "(f32)(r >> 40) * 0x1p-24f",
+            Scalar::F16 => "(f16)((f32)(r >> 53) * 0x1p-11f)",
+            Scalar::Bool => "(u8)(r >> 63)",
+            _ => "r >> SHIFT",
+        };
+        let made = made.replace("SHIFT", &(64 - scalar.bits()).to_string());
+        self.add(format!("kp_random_{}", scalar.name()), |name| {
+            format!(
+                "static inline {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return ({t})({made}); }}\n"
+            )
+        })
+    }
+}
+
+/// What an operation makes of two numbers, as C.
+pub(crate) fn combined(op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String {
+    let t = if scalar == Scalar::Bool { "u8" } else { scalar.name() };
+    let found = match op {
+        AtomicOp::Add if scalar == Scalar::Bool => return format!("({a} | {b})"),
+        AtomicOp::Add => format!("{a} + {b}"),
+        AtomicOp::Mul => format!("{a} * {b}"),
+        AtomicOp::Min => format!("{b} < {a} ? {b} : {a}"),
+        AtomicOp::Max => format!("{b} > {a} ? {b} : {a}"),
+        AtomicOp::And => format!("{a} & {b}"),
+        AtomicOp::Or => format!("{a} | {b}"),
+        AtomicOp::Xor => format!("{a} ^ {b}"),
+    };
+    format!("({t})({found})")
+}
+
+/// As Python does it: what is left over decides, so that rounding a quotient cannot be off by one.
+fn floor_div(scalar: Scalar) -> String {
+    let s = suffix(scalar);
+    let t = scalar.name();
+    format!(
+        "{t} m = __builtin_fmod{s}(a, b), q, f; if (b == 0) return a / b; q = (a - m) / b; \
+         if (m != 0 && (b < 0) != (m < 0)) q -= 1; if (q == 0) return __builtin_copysign{s}(0, a / b); \
+         f = __builtin_floor{s}(q); return q - f > ({t})0.5 ? f + 1 : f;"
+    )
+}
+
+fn float_mod(scalar: Scalar) -> String {
+    let s = suffix(scalar);
+    let t = scalar.name();
+    format!(
+        "{t} m = __builtin_fmod{s}(a, b); if (b == 0) return m; \
+         if (m == 0) return __builtin_copysign{s}(0, b); return (b < 0) != (m < 0) ? m + b : m;"
+    )
+}
+
+/// What C's functions of single precision end in.
+pub(crate) fn suffix(scalar: Scalar) -> &'static str {
+    if scalar == Scalar::F32 { "f" } else { "" }
+}

@@ -1,0 +1,509 @@
+//! Statements and loops.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use keyprint_lang::ir::{
+    ArrayId, Atomic, AtomicTarget, Block, Expr, Kernel, Kind, LocalId, Origin, Part, Statement,
+};
+use keyprint_lang::types::Scalar;
+
+use crate::abi::{Status, Words};
+use crate::helper::Helpers;
+
+/// Writes C.
+pub(crate) struct Writer<'k> {
+    pub(crate) kernel: &'k Kernel,
+    pub(crate) words: &'k Words,
+    pub(crate) helpers: &'k mut Helpers,
+    /// Functions that are done.
+    pub(crate) done: String,
+    pub(crate) out: String,
+    pub(crate) level: usize,
+    /// Locals that are reached through a pointer, here.
+    pub(crate) by_pointer: BTreeSet<LocalId>,
+    /// Whether this is a piece of a parallel loop.
+    pub(crate) in_task: bool,
+    pub(crate) tasks: u32,
+    line: u32,
+    /// Locals that are declared where they are first set.
+    open: BTreeSet<LocalId>,
+}
+
+impl<'k> Writer<'k> {
+    pub(crate) fn new(kernel: &'k Kernel, words: &'k Words, helpers: &'k mut Helpers) -> Self {
+        Self {
+            kernel,
+            words,
+            helpers,
+            done: String::new(),
+            out: String::new(),
+            level: 0,
+            by_pointer: BTreeSet::new(),
+            in_task: false,
+            tasks: 0,
+            line: 0,
+            open: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.done
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        let _ = writeln!(self.out, "{}{text}", "  ".repeat(self.level));
+    }
+
+    /// Writes the entry point, and whatever it needs before it.
+    pub(crate) fn entry(&mut self) {
+        let kernel = self.kernel;
+        self.push("__attribute__((visibility(\"default\"))) i32 kp_kernel(u64 *w) {");
+        self.level += 1;
+        let arrays: Vec<ArrayId> = (0..kernel.arrays.len() as ArrayId).collect();
+        let numbers: Vec<u32> = (0..kernel.numbers.len() as u32).collect();
+        self.arguments(&arrays, &numbers);
+        self.checks();
+        if needs_random(&kernel.body) {
+            self.push("const u64 kp_key = kp->launch(); u64 kp_at = ~0ULL >> 21; u32 kp_n = 0;");
+        }
+        if needs_failure(&kernel.body) {
+            self.push("struct kp_failure kp_failure; kp_failure.is_set = 0;");
+        }
+        self.push("void *kp_token = 0;");
+        self.block_inside(&kernel.body);
+        self.push("if (kp_token) kp->lock(kp_token);");
+        self.push("return 0;");
+        self.level -= 1;
+        self.push("}");
+        let entry = std::mem::take(&mut self.out);
+        self.done.push_str(&entry);
+    }
+
+    /// Declares what comes with a call, from the words in `w`.
+    pub(crate) fn arguments(&mut self, arrays: &[ArrayId], numbers: &[u32]) {
+        for id in arrays {
+            let array = &self.kernel.arrays[*id as usize];
+            let t = self.helpers.type_of(array.scalar);
+            let name = self.array_name(*id);
+            match &array.origin {
+                Origin::Fixed { address, .. } => self.push(&format!("{t} *const {name} = ({t} *){address}ULL;")),
+                Origin::Argument => {
+                    let Some(place) = self.words.address(*id) else { continue };
+                    self.push(&format!("{t} *const {name} = ({t} *)w[{place}]; /* {} */", comment(&array.name)));
+                    let sizes: Vec<_> = self.words.sizes(*id).collect();
+                    for (at, place) in sizes {
+                        self.push(&format!("const i64 {name}_s{at} = (i64)w[{place}];"));
+                    }
+                    let strides: Vec<_> = self.words.strides(*id).collect();
+                    for (at, place) in strides {
+                        self.push(&format!("const i64 {name}_t{at} = (i64)w[{place}];"));
+                    }
+                }
+            }
+        }
+        for id in numbers {
+            if !self.words.has_number(*id) {
+                continue;
+            }
+            let scalar = self.kernel.numbers[*id as usize].scalar;
+            let (t, name, place) = (self.helpers.type_of(scalar), self.number_name(*id), self.words.number(*id));
+            self.push(&if scalar.is_float() {
+                format!("{t} {name}; __builtin_memcpy(&{name}, &w[{place}], sizeof {name});")
+            } else {
+                format!("const {t} {name} = ({t})w[{place}];")
+            });
+        }
+    }
+
+    /// What must hold of arguments before anything is done with them.
+    fn checks(&mut self) {
+        for (id, array) in self.kernel.arrays.iter().enumerate() {
+            let (id, name) = (id as ArrayId, self.array_name(id as ArrayId));
+            let sizes: Vec<_> = self.words.sizes(id).collect();
+            for (at, _) in sizes {
+                let wanted = match (array.lane_dims, at.checked_sub(array.ndim)) {
+                    (1, Some(0)) => Some(array.lanes),
+                    (2, Some(0)) => Some(array.lanes / array.columns),
+                    (2, Some(1)) => Some(array.columns),
+                    _ => None,
+                };
+                let (condition, status) = match wanted {
+                    Some(wanted) => (format!("{name}_s{at} != {wanted}"), Status::Element),
+                    None => (format!("(u64){name}_s{at} > 0x7fffffff"), Status::TooLong),
+                };
+                self.push(&format!("if ({condition}) return {};", status as u32 | id << 8));
+            }
+        }
+        for (one, other) in &self.kernel.apart {
+            let ends: Vec<String> = [one, other].map(|id| self.end_of(*id)).into();
+            let names = [self.array_name(*one), self.array_name(*other)];
+            let [a, b] = &names;
+            self.push(&format!(
+                "if ((void *){a} != (void *){b} && (u64){a} < {} && (u64){b} < {}) return {};",
+                ends[1],
+                ends[0],
+                Status::Overlap as u32 | one << 8
+            ));
+        }
+    }
+
+    /// Behind the last byte of an array.
+    fn end_of(&self, id: ArrayId) -> String {
+        let array = &self.kernel.arrays[id as usize];
+        let name = self.array_name(id);
+        let bytes = array.scalar.bytes();
+        let all = array.ndim + array.lane_dims;
+        if self.words.strides(id).next().is_some() {
+            let terms: Vec<String> =
+                (0..all).map(|at| format!("({name}_t{at} > 0 ? {name}_s{at} * {name}_t{at} : 0)")).collect();
+            return format!("(u64){name} + (u64)({} + {bytes})", terms.join(" + "));
+        }
+        let lanes = if array.lane_dims == 0 { array.lanes } else { 1 };
+        let sizes: Vec<String> = (0..all).map(|at| self.size(id, at)).collect();
+        let product = if sizes.is_empty() { "1".to_owned() } else { sizes.join(" * ") };
+        format!("(u64){name} + (u64)({product}) * {}", bytes * lanes)
+    }
+
+    // -- Blocks ----------------------------------------------------------------------------------
+
+    fn braced(&mut self, head: &str, block: &Block) {
+        self.push(&format!("{head} {{"));
+        self.level += 1;
+        self.block_inside(block);
+        self.level -= 1;
+        self.push("}");
+    }
+
+    pub(crate) fn block_inside(&mut self, block: &Block) {
+        let first_sets = first_sets(block);
+        for id in &block.locals {
+            let local = &self.kernel.locals[*id as usize];
+            let (t, name) = (self.helpers.type_of(local.scalar), self.local_name(*id));
+            if first_sets.contains(id) {
+                self.open.insert(*id);
+            } else if local.lanes > 0 {
+                self.push(&format!("{t} {name}[{}] = {{0}};", local.lanes));
+            } else {
+                self.push(&format!("{t} {name} = 0;"));
+            }
+        }
+        for statement in &block.statements {
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        if statement.line != 0 && statement.line != self.line {
+            self.line = statement.line;
+            self.push(&format!("/* line {} */", statement.line));
+        }
+        match &statement.kind {
+            Kind::Let(id, value) => {
+                let t = self.type_of(*id);
+                let text = format!("const {t} {} = {};", self.local_name(*id), self.bare(value));
+                self.push(&text);
+            }
+            Kind::Set(id, value) => {
+                let value = self.bare(value);
+                let declared = if self.open.remove(id) { format!("{} ", self.type_of(*id)) } else { String::new() };
+                let text = format!("{declared}{} = {value};", self.local(*id));
+                self.push(&text);
+            }
+            Kind::SetLane(id, at, value) => {
+                let text = format!("{}[{}] = {};", self.local(*id), self.bare(at), self.bare(value));
+                self.push(&text);
+            }
+            Kind::Store(place, value) => {
+                let text = format!("{} = {};", self.place(place), self.bare(value));
+                self.push(&text);
+            }
+            Kind::Atomic(atomic) => self.atomic(atomic),
+            Kind::If(condition, then, otherwise) => self.branch(condition, then, otherwise),
+            Kind::For(one) => {
+                let (from, to) = (self.bare(&one.from), self.bare(&one.to));
+                let (t, name) = (self.type_of(one.variable), self.local_name(one.variable));
+                let is_long = self.is_outside() && self.level == 1;
+                if is_long {
+                    self.unlock(Some((&from, &to)), cost(&one.body));
+                }
+                let end = format!("{name}_end");
+                let head = format!("for ({t} {name} = {from}, {end} = {to}; {name} < {end}; ++{name})");
+                self.braced(&head, &one.body);
+                if is_long {
+                    self.lock();
+                }
+            }
+            Kind::Parallel(one) => self.parallel(one),
+            Kind::Loop(body) => {
+                let is_long = self.is_outside() && self.level == 1;
+                if is_long {
+                    self.unlock(None, 0);
+                }
+                self.braced("for (;;)", body);
+                if is_long {
+                    self.lock();
+                }
+            }
+            Kind::Break => self.push("break;"),
+            Kind::Continue => self.push("continue;"),
+            Kind::Scope(id, body) => {
+                // Jumping over declarations of variables is fine: none is read behind.
+                self.braced("", body);
+                self.push(&format!("kp_end_{id}:;"));
+            }
+            Kind::Leave(id) => self.push(&format!("goto kp_end_{id};")),
+            Kind::Return(values) => self.give_back(values),
+            Kind::Check { condition, site, values } => self.check(condition, *site, values),
+            Kind::Print(parts) => self.print(parts),
+            Kind::Random(id) => {
+                let scalar = self.kernel.locals[*id as usize].scalar;
+                let (t, name) = (self.type_of(*id), self.local_name(*id));
+                let helper = self.helpers.random(scalar);
+                self.push(&format!("const {t} {name} = {helper}(kp_key, kp_at, kp_n++);"));
+            }
+        }
+    }
+
+    fn is_outside(&self) -> bool {
+        !self.in_task
+    }
+
+    pub(crate) fn type_of(&mut self, id: LocalId) -> &'static str {
+        self.helpers.type_of(self.kernel.locals[id as usize].scalar)
+    }
+
+    /// Lets others run Python meanwhile, if a loop takes long.
+    fn unlock(&mut self, range: Option<(&str, &str)>, cost: u64) {
+        let condition = match range {
+            Some((from, to)) => format!("(i64)({to}) - (i64)({from}) > {}", 4000 / cost.max(1)),
+            None => "1".to_owned(),
+        };
+        self.push(&format!("if ({condition}) kp_token = kp->unlock();"));
+    }
+
+    fn lock(&mut self) {
+        self.push("if (kp_token) { kp->lock(kp_token); kp_token = 0; }");
+    }
+
+    fn branch(&mut self, condition: &Expr, then: &Block, otherwise: &Block) {
+        let condition = self.bare(condition);
+        if then.statements.is_empty() {
+            return self.braced(&format!("if (!({condition}))"), otherwise);
+        }
+        self.braced(&format!("if ({condition})"), then);
+        if !otherwise.statements.is_empty() {
+            self.braced("else", otherwise);
+        }
+    }
+
+    fn atomic(&mut self, atomic: &Atomic) {
+        let scalar = match &atomic.target {
+            AtomicTarget::Place(place) => self.kernel.arrays[place.array as usize].scalar,
+            AtomicTarget::Local(id) => self.kernel.locals[*id as usize].scalar,
+        };
+        let helper = self.helpers.atomic(atomic.op, scalar);
+        let target = match &atomic.target {
+            AtomicTarget::Place(place) => format!("&{}", self.place(place)),
+            AtomicTarget::Local(id) => format!("&{}", self.local(*id)),
+        };
+        let old = match atomic.old {
+            Some(id) => format!("const {} {} = ", self.type_of(id), self.local_name(id)),
+            None => String::new(),
+        };
+        let text = format!("{old}{helper}({target}, {});", self.bare(&atomic.value));
+        self.push(&text);
+    }
+
+    fn give_back(&mut self, values: &[Expr]) {
+        let first = self.words.list.len();
+        for (at, value) in values.iter().enumerate() {
+            let scalar = value.scalar(self.kernel);
+            let text = self.bare(value);
+            let place = first + at;
+            // Floats as doubles, whole numbers in 64 bits.
+            self.push(&if scalar.is_float() {
+                format!("{{ const f64 r = (f64)({text}); __builtin_memcpy(&w[{place}], &r, sizeof r); }}")
+            } else if scalar.is_signed() {
+                format!("w[{place}] = (u64)(i64)({text});")
+            } else {
+                format!("w[{place}] = (u64)({text});")
+            });
+        }
+        self.push("if (kp_token) kp->lock(kp_token);");
+        self.push("return 0;");
+    }
+
+    fn check(&mut self, condition: &Expr, site: u32, values: &[Expr]) {
+        let condition = self.bare(condition);
+        self.push(&format!("if (!({condition})) {{"));
+        self.level += 1;
+        let (mut kinds, mut items) = (String::new(), Vec::new());
+        for value in values.iter().take(16) {
+            let scalar = value.scalar(self.kernel);
+            let text = self.bare(value);
+            kinds.push(kind_of(scalar));
+            items.push(self.as_bits(scalar, &text));
+        }
+        let count = items.len();
+        let items = if items.is_empty() { "0".to_owned() } else { items.join(", ") };
+        self.push(&format!("const u64 kp_values[] = {{{items}}};"));
+        let failure = if self.in_task { "c->kp_failure" } else { "&kp_failure" };
+        self.push(&format!("kp->fail({failure}, {site}, {count}, \"{kinds}\", kp_values);"));
+        if self.in_task {
+            self.push("return;");
+        } else {
+            self.push("if (kp_token) kp->lock(kp_token);");
+            self.push("return kp->report(&kp_failure);");
+        }
+        self.level -= 1;
+        self.push("}");
+    }
+
+    /// A number as 64 bits, for the runtime.
+    fn as_bits(&mut self, scalar: Scalar, text: &str) -> String {
+        if scalar.is_float() {
+            let helper = self.helpers.bits(Scalar::F64, Scalar::U64);
+            format!("{helper}((f64)({text}))")
+        } else if scalar.is_signed() {
+            format!("(u64)(i64)({text})")
+        } else {
+            format!("(u64)({text})")
+        }
+    }
+
+    fn print(&mut self, parts: &[Part]) {
+        let mut items = Vec::new();
+        for part in parts {
+            items.push(match part {
+                Part::Text(text) => format!("{{{}, {}, 0, 't'}}", literal(text), text.len()),
+                Part::Value(value) => {
+                    let scalar = value.scalar(self.kernel);
+                    let text = self.bare(value);
+                    // Single precision has fewer digits to show.
+                    let kind = if scalar == Scalar::F32 { 's' } else { kind_of(scalar) };
+                    format!("{{0, 0, {}, '{kind}'}}", self.as_bits(scalar, &text))
+                }
+            });
+        }
+        let count = items.len();
+        self.push(&format!("{{ const struct kp_part parts[] = {{{}}}; kp->print(parts, {count}); }}", items.join(", ")));
+    }
+}
+
+fn kind_of(scalar: Scalar) -> char {
+    match scalar {
+        Scalar::Bool => 'b',
+        scalar if scalar.is_float() => 'f',
+        scalar if scalar.is_signed() => 'i',
+        _ => 'u',
+    }
+}
+
+fn literal(text: &str) -> String {
+    let mut out = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b'\n' => out.push_str("\\n"),
+            b' '..=b'~' if byte != b'?' => out.push(char::from(byte)),
+            other => {
+                let _ = write!(out, "\\{other:03o}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn comment(text: &str) -> String {
+    text.replace("*/", "* /")
+}
+
+/// Locals of a block that are declared where they are set: right in the block, before anything else
+/// mentions them.
+fn first_sets(block: &Block) -> BTreeSet<LocalId> {
+    // Scopes are jumped out of: what is declared behind a jump must be declared before it.
+    if block.statements.iter().any(|one| matches!(one.kind, Kind::Scope(..) | Kind::Leave(_))) {
+        return BTreeSet::new();
+    }
+    let mut found = BTreeSet::new();
+    let mut mentioned = BTreeSet::new();
+    for statement in &block.statements {
+        if let Kind::Set(id, value) = &statement.kind
+            && block.locals.contains(id)
+            && !mentioned.contains(id)
+            && !mentions(value, *id)
+        {
+            found.insert(*id);
+        }
+        let one = Block { locals: Vec::new(), statements: vec![statement.clone()] };
+        one.each_expr(&mut |expr| {
+            expr.any(&mut |inner| {
+                if let Expr::Local(id) | Expr::Lane(id, _) = inner {
+                    mentioned.insert(*id);
+                }
+                false
+            });
+        });
+        one.each(&mut |inner| {
+            mentioned.extend(inner.kind.sets());
+            if let Kind::Parallel(one) = &inner.kind {
+                for reduction in &one.reductions {
+                    if let AtomicTarget::Local(id) = reduction.target {
+                        mentioned.insert(id);
+                    }
+                }
+            }
+        });
+    }
+    found
+}
+
+fn mentions(expr: &Expr, id: LocalId) -> bool {
+    expr.any(&mut |one| matches!(one, Expr::Local(other) | Expr::Lane(other, _) if *other == id))
+}
+
+pub(crate) fn needs_random(block: &Block) -> bool {
+    let mut found = false;
+    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Random(_)));
+    found
+}
+
+pub(crate) fn needs_failure(block: &Block) -> bool {
+    let mut found = false;
+    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Check { .. }));
+    found
+}
+
+/// About how many nanoseconds a block takes: to tell what is tiny from what may not be.
+pub(crate) fn cost(block: &Block) -> u64 {
+    let mut tenths = 2u64;
+    for statement in &block.statements {
+        statement.kind.parts(
+            &mut |expr| {
+                expr.any(&mut |one| {
+                    tenths += match one {
+                        Expr::Call(..) => 100,
+                        Expr::Load(_) | Expr::Binary(..) => 5,
+                        _ => 1,
+                    };
+                    false
+                });
+            },
+            &mut |_| {},
+        );
+        let inner = |block: &Block| cost(block) * 10;
+        tenths += match &statement.kind {
+            Kind::For(one) => inner(&one.body) * 32,
+            Kind::Loop(body) => inner(body) * 32,
+            Kind::If(_, then, otherwise) => inner(then) + inner(otherwise),
+            Kind::Scope(_, body) => inner(body),
+            Kind::Atomic(_) => 50,
+            Kind::Print(_) => 5000,
+            _ => 0,
+        };
+        tenths = tenths.min(1 << 40);
+    }
+    tenths.div_ceil(10)
+}

@@ -1,0 +1,276 @@
+//! Parallel loops: a function that does a piece of one, and what it needs to know.
+
+use std::collections::BTreeSet;
+
+use keyprint_lang::ir::{ArrayId, AtomicOp, AtomicTarget, Block, Expr, Kind, LocalId, Parallel};
+use keyprint_lang::passes::fold;
+use keyprint_lang::types::Scalar;
+
+use crate::statement::{Writer, cost, needs_failure, needs_random};
+
+/// Loops that take less than this many nanoseconds are not worth a look at the clock.
+const TINY: u64 = 2000;
+
+/// What a loop captures of what is around it.
+struct Captured {
+    arrays: Vec<ArrayId>,
+    numbers: Vec<u32>,
+    /// Locals that are only read, and have one number.
+    copied: Vec<LocalId>,
+    /// All others.
+    shared: Vec<LocalId>,
+}
+
+impl Writer<'_> {
+    pub(crate) fn parallel(&mut self, one: &Parallel) {
+        let task = self.tasks;
+        self.tasks += 1;
+        let captured = self.captured(one);
+        let (random, failure) = (needs_random(&one.body), needs_failure(&one.body));
+        self.write_task(task, one, &captured, random, failure);
+        // The call, where the loop is.
+        let name = format!("c{task}");
+        self.push("{");
+        self.level += 1;
+        self.push(&format!("struct kp_context{task} {name};"));
+        self.push(&format!("{name}.w = w;"));
+        if random {
+            self.push(&format!("{name}.kp_key = kp_key + {task} * 0x9e3779b97f4a7c15ULL;"));
+        }
+        if failure {
+            self.push(&format!("{name}.kp_failure = &kp_failure;"));
+        }
+        for id in &captured.copied {
+            let local = self.local_name(*id);
+            let value = self.local(*id);
+            self.push(&format!("{name}.{local} = {value};"));
+        }
+        for id in &captured.shared {
+            let local = self.local_name(*id);
+            let address = if self.is_array(*id) { self.local(*id) } else { format!("&{}", self.local(*id)) };
+            self.push(&format!("{name}.{local} = {address};"));
+        }
+        let mut count = Vec::new();
+        for (at, (from, to)) in one.from.iter().zip(&one.to).enumerate() {
+            let (from, to) = (self.bare(from), self.bare(to));
+            self.push(&format!("{name}.from{at} = {from};"));
+            self.push(&format!("{name}.count{at} = (i64)({to}) - (i64){name}.from{at};"));
+            self.push(&format!("if ({name}.count{at} < 0) {name}.count{at} = 0;"));
+            count.push(format!("{name}.count{at}"));
+        }
+        self.push(&format!("const i64 kp_count = {};", count.join(" * ")));
+        let tiny = TINY / cost(&one.body).max(1);
+        let grain = one.grain.unwrap_or(0);
+        self.push(&format!("if (kp_count <= {tiny}) {{ if (kp_count > 0) kp_task{task}(&{name}, 0, kp_count); }}"));
+        self.push(&format!("else kp->run(kp_task{task}, &{name}, kp_count, {grain});"));
+        if failure {
+            self.push("if (kp_failure.is_set) return kp->report(&kp_failure);");
+        }
+        self.level -= 1;
+        self.push("}");
+    }
+
+    fn is_array(&self, id: LocalId) -> bool {
+        self.kernel.locals[id as usize].lanes > 0
+    }
+
+    fn captured(&self, one: &Parallel) -> Captured {
+        let mut inside: BTreeSet<LocalId> = one.variables.iter().copied().collect();
+        inside.extend(one.reductions.iter().map(|reduction| reduction.local));
+        declared(&one.body, &mut inside);
+        let (mut arrays, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+        let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+        let mut visit = |expr: &Expr| {
+            expr.any(&mut |inner| {
+                match inner {
+                    Expr::Local(id) | Expr::Lane(id, _) => drop(read.insert(*id)),
+                    Expr::Load(place) => drop(arrays.insert(place.array)),
+                    Expr::Size(id, _) => drop(arrays.insert(*id)),
+                    Expr::Number(id) => drop(numbers.insert(*id)),
+                    _ => {}
+                }
+                false
+            });
+        };
+        one.body.each_expr(&mut visit);
+        for reduction in &one.reductions {
+            if let AtomicTarget::Place(place) = &reduction.target {
+                place.expressions().for_each(&mut visit);
+            }
+        }
+        let mut target = |target: &AtomicTarget| match target {
+            AtomicTarget::Place(place) => drop(arrays.insert(place.array)),
+            AtomicTarget::Local(id) => drop(written.insert(*id)),
+        };
+        one.reductions.iter().for_each(|reduction| target(&reduction.target));
+        one.body.each(&mut |statement| match &statement.kind {
+            Kind::Atomic(atomic) => target(&atomic.target),
+            _ => {}
+        });
+        one.body.each(&mut |statement| match &statement.kind {
+            Kind::Store(place, _) => drop(arrays.insert(place.array)),
+            Kind::Set(id, _) | Kind::SetLane(id, ..) => drop(written.insert(*id)),
+            _ => {}
+        });
+        let outside = |id: &&LocalId| !inside.contains(id);
+        let is_copied = |id: &&LocalId| !written.contains(id) && !self.is_array(**id);
+        let all: BTreeSet<LocalId> = read.union(&written).copied().collect();
+        Captured {
+            arrays: arrays.into_iter().collect(),
+            numbers: numbers.into_iter().collect(),
+            copied: all.iter().filter(outside).filter(is_copied).copied().collect(),
+            shared: all.iter().filter(outside).filter(|id| !is_copied(id)).copied().collect(),
+        }
+    }
+
+    fn write_task(&mut self, task: u32, one: &Parallel, captured: &Captured, random: bool, failure: bool) {
+        let (out, level) = (std::mem::take(&mut self.out), std::mem::replace(&mut self.level, 0));
+        let pointers = std::mem::take(&mut self.by_pointer);
+        self.in_task = true;
+        self.push(&format!("struct kp_context{task} {{"));
+        self.level += 1;
+        self.push("u64 *w;");
+        if random {
+            self.push("u64 kp_key;");
+        }
+        if failure {
+            self.push("struct kp_failure *kp_failure;");
+        }
+        for (at, variable) in one.variables.iter().enumerate() {
+            let t = self.type_of(*variable);
+            self.push(&format!("{t} from{at}; i64 count{at};"));
+        }
+        for id in captured.copied.iter().chain(&captured.shared) {
+            let star = if captured.shared.contains(id) { "*" } else { "" };
+            let text = format!("{} {star}{};", self.type_of(*id), self.local_name(*id));
+            self.push(&text);
+        }
+        self.level -= 1;
+        self.push("};\n");
+        self.push(&format!("static void kp_task{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
+        self.level += 1;
+        self.push(&format!("const struct kp_context{task} *const c = kp_context;"));
+        self.push("u64 *const w = c->w;");
+        self.arguments(&captured.arrays, &captured.numbers);
+        for id in &captured.copied {
+            let text = format!("const {} {} = c->{};", self.type_of(*id), self.local_name(*id), self.local_name(*id));
+            self.push(&text);
+        }
+        for id in &captured.shared {
+            let text = format!("{} *const {} = c->{};", self.type_of(*id), self.local_name(*id), self.local_name(*id));
+            self.push(&text);
+            if !self.is_array(*id) {
+                self.by_pointer.insert(*id);
+            }
+        }
+        if random {
+            self.push("const u64 kp_key = c->kp_key;");
+        }
+        for reduction in &one.reductions {
+            let scalar = self.kernel.locals[reduction.local as usize].scalar;
+            let start = identity(reduction.op, scalar);
+            let start = self.constant(scalar, start);
+            let text = format!("{} {} = {start};", self.type_of(reduction.local), self.local_name(reduction.local));
+            self.push(&text);
+        }
+        self.loops(one, random);
+        for reduction in &one.reductions {
+            let scalar = self.kernel.locals[reduction.local as usize].scalar;
+            let helper = self.helpers.atomic(reduction.op, scalar);
+            let target = match &reduction.target {
+                AtomicTarget::Place(place) => self.place(place),
+                AtomicTarget::Local(id) => self.local(*id),
+            };
+            let text = format!("{helper}(&{target}, {});", self.local_name(reduction.local));
+            self.push(&text);
+        }
+        self.level -= 1;
+        self.push("}\n");
+        let text = std::mem::replace(&mut self.out, out);
+        self.done.push_str(&text);
+        (self.level, self.by_pointer, self.in_task) = (level, pointers, false);
+    }
+
+    /// The loops over a piece: rows of the last dimension, so that compilers see a plain loop.
+    fn loops(&mut self, one: &Parallel, random: bool) {
+        let last = one.variables.len() - 1;
+        let (t, name) = (self.type_of(one.variables[last]), self.local_name(one.variables[last]));
+        let (mut begin, mut end) = ("kp_begin".to_owned(), "kp_end".to_owned());
+        if last > 0 {
+            self.push(&format!("const i64 kp_row = c->count{last};"));
+            self.push("for (i64 kp_r = kp_begin / kp_row; kp_r * kp_row < kp_end; ++kp_r) {");
+            self.level += 1;
+            self.push("i64 kp_rest = kp_r;");
+            for at in (0..last).rev() {
+                let (t, name) = (self.type_of(one.variables[at]), self.local_name(one.variables[at]));
+                if at == 0 {
+                    self.push(&format!("const {t} {name} = ({t})(c->from{at} + kp_rest);"));
+                } else {
+                    self.push(&format!("const {t} {name} = ({t})(c->from{at} + kp_rest % c->count{at});"));
+                    self.push(&format!("kp_rest /= c->count{at};"));
+                }
+            }
+            self.push("const i64 kp_first = kp_begin - kp_r * kp_row, kp_last = kp_end - kp_r * kp_row;");
+            begin = "(kp_first > 0 ? kp_first : 0)".to_owned();
+            end = "(kp_last < kp_row ? kp_last : kp_row)".to_owned();
+        }
+        self.push(&format!("const {t} kp_low = ({t})(c->from{last} + {begin}), kp_high = ({t})(c->from{last} + {end});"));
+        if is_simple(&one.body) {
+            self.push("KP_INDEPENDENT");
+        }
+        self.push(&format!("for ({t} {name} = kp_low; {name} < kp_high; ++{name}) {{"));
+        self.level += 1;
+        if random {
+            let row = if last > 0 { "kp_r * kp_row + " } else { "" };
+            self.push(&format!("const u64 kp_at = (u64)({row}(i64){name} - (i64)c->from{last}); u32 kp_n = 0;"));
+        }
+        self.block_inside(&one.body);
+        self.level -= 1;
+        self.push("}");
+        if last > 0 {
+            self.level -= 1;
+            self.push("}");
+        }
+    }
+}
+
+/// Whether iterations could be done several at a time: nothing in them has an order.
+fn is_simple(body: &Block) -> bool {
+    let mut simple = true;
+    body.each(&mut |statement| {
+        simple &= !matches!(statement.kind, Kind::Atomic(_) | Kind::Print(_) | Kind::Check { .. } | Kind::Loop(_));
+    });
+    simple
+}
+
+fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
+    into.extend(&block.locals);
+    for statement in &block.statements {
+        match &statement.kind {
+            Kind::Let(id, _) | Kind::Random(id) => drop(into.insert(*id)),
+            Kind::Atomic(atomic) => into.extend(atomic.old),
+            Kind::For(one) => drop(into.insert(one.variable)),
+            _ => {}
+        }
+        statement.kind.parts(&mut |_| {}, &mut |inner| declared(inner, into));
+    }
+}
+
+/// What changes nothing.
+fn identity(op: AtomicOp, scalar: Scalar) -> u64 {
+    let float = |value: f64| fold::float_bits(scalar, value);
+    let bits = i128::from(scalar.bits());
+    let (low, high) = if scalar.is_signed() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+    match op {
+        // A negative zero stays one.
+        AtomicOp::Add if scalar.is_float() => float(-0.0),
+        AtomicOp::Mul if scalar.is_float() => float(1.0),
+        AtomicOp::Min if scalar.is_float() => float(f64::INFINITY),
+        AtomicOp::Max if scalar.is_float() => float(f64::NEG_INFINITY),
+        AtomicOp::Add | AtomicOp::Or | AtomicOp::Xor => 0,
+        AtomicOp::Mul => 1,
+        AtomicOp::Min => fold::wrap(scalar, high),
+        AtomicOp::Max => fold::wrap(scalar, low),
+        AtomicOp::And => fold::wrap(scalar, -1),
+    }
+}

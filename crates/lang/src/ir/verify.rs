@@ -1,0 +1,338 @@
+//! Whether a kernel makes sense: every stage that makes or changes one is followed by this in tests and
+//! in builds with assertions.
+
+use rustc_hash::FxHashSet;
+
+use super::{
+    AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Part, Place, Scalar,
+    ScopeId, Unary,
+};
+
+/// What is wrong with a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Invalid(pub String);
+
+type Checked<T> = Result<T, Invalid>;
+
+/// Checks a kernel.
+///
+/// # Errors
+///
+/// If something is used that is not there, or is not of the type that it must be.
+pub fn verify(kernel: &Kernel) -> Checked<()> {
+    for array in &kernel.arrays {
+        if array.ndim > 8 || array.lanes == 0 {
+            return fail(format!("array `{}` has {} dimensions, {} lanes", array.name, array.ndim, array.lanes));
+        }
+        if let Origin::Fixed { shape, .. } = &array.origin
+            && (shape.len() != usize::from(array.ndim) || array.layout != Layout::C)
+        {
+            return fail(format!("array `{}` is fixed with another shape", array.name));
+        }
+    }
+    let count = kernel.arrays.len();
+    if kernel.apart.iter().any(|(one, other)| *one as usize >= count || *other as usize >= count) {
+        return fail("arrays are to be apart that are not there".to_owned());
+    }
+    let mut check = Verifier { kernel, visible: FxHashSet::default(), scopes: Vec::new(), loops: 0, parallel: false };
+    check.block(&kernel.body)
+}
+
+struct Verifier<'k> {
+    kernel: &'k Kernel,
+    visible: FxHashSet<LocalId>,
+    scopes: Vec<ScopeId>,
+    loops: u32,
+    parallel: bool,
+}
+
+fn fail<T>(text: String) -> Checked<T> {
+    Err(Invalid(text))
+}
+
+impl Verifier<'_> {
+    fn declare(&mut self, id: LocalId) -> Checked<()> {
+        if id as usize >= self.kernel.locals.len() {
+            return fail(format!("there is no local {id}"));
+        }
+        if !self.visible.insert(id) {
+            return fail(format!("local {id} is made twice"));
+        }
+        Ok(())
+    }
+
+    fn local(&self, id: LocalId) -> Checked<&super::Local> {
+        if !self.visible.contains(&id) {
+            return fail(format!("local {id} is not there"));
+        }
+        Ok(&self.kernel.locals[id as usize])
+    }
+
+    fn block(&mut self, block: &Block) -> Checked<()> {
+        let outer = self.visible.clone();
+        for id in &block.locals {
+            self.declare(*id)?;
+        }
+        for statement in &block.statements {
+            self.statement(&statement.kind)?;
+        }
+        self.visible = outer;
+        Ok(())
+    }
+
+    fn is(&self, expr: &Expr, expected: Scalar) -> Checked<()> {
+        let found = self.expr(expr)?;
+        if found == expected { Ok(()) } else { fail(format!("expected {expected}, found {found}")) }
+    }
+
+    fn statement(&mut self, kind: &Kind) -> Checked<()> {
+        match kind {
+            Kind::Let(id, value) => {
+                let found = self.expr(value)?;
+                self.declare(*id)?;
+                let local = self.local(*id)?;
+                if local.scalar != found || local.lanes != 0 {
+                    return fail(format!("local {id} is {}, and set to {found}", local.scalar));
+                }
+                Ok(())
+            }
+            Kind::Set(id, value) => {
+                let local = self.local(*id)?;
+                if local.lanes != 0 {
+                    return fail(format!("local {id} has lanes"));
+                }
+                self.is(value, local.scalar)
+            }
+            Kind::SetLane(id, at, value) => {
+                let local = self.local(*id)?;
+                self.lane(at, local.lanes)?;
+                self.is(value, local.scalar)
+            }
+            Kind::Store(place, value) => {
+                let scalar = self.place(place)?;
+                self.is(value, scalar)
+            }
+            Kind::Atomic(atomic) => {
+                let scalar = self.target(&atomic.target, atomic.op)?;
+                self.is(&atomic.value, scalar)?;
+                match atomic.old {
+                    Some(id) => self.declare(id),
+                    None => Ok(()),
+                }
+            }
+            Kind::If(condition, then, otherwise) => {
+                self.is(condition, Scalar::Bool)?;
+                self.block(then)?;
+                self.block(otherwise)
+            }
+            Kind::For(one) => {
+                let outer = self.visible.clone();
+                let scalar = self.expr(&one.from)?;
+                self.is(&one.to, scalar)?;
+                self.declare(one.variable)?;
+                if self.local(one.variable)?.scalar != scalar || !scalar.is_int() {
+                    return fail("a loop over another type than its variable".to_owned());
+                }
+                self.inside(&one.body)?;
+                self.visible = outer;
+                Ok(())
+            }
+            Kind::Parallel(one) => self.parallel(one),
+            Kind::Loop(body) => self.inside(body),
+            Kind::Break | Kind::Continue if self.loops == 0 => fail("no loop to leave".to_owned()),
+            Kind::Break | Kind::Continue => Ok(()),
+            Kind::Scope(id, body) => {
+                self.scopes.push(*id);
+                self.block(body)?;
+                self.scopes.pop();
+                Ok(())
+            }
+            Kind::Leave(id) if self.scopes.contains(id) => Ok(()),
+            Kind::Leave(id) => fail(format!("no scope {id} to leave")),
+            Kind::Return(_) if self.parallel => fail("a parallel loop that returns".to_owned()),
+            Kind::Return(values) => {
+                if values.len() != self.kernel.results.len() {
+                    return fail("another number of results".to_owned());
+                }
+                values.iter().zip(&self.kernel.results).try_for_each(|(value, scalar)| self.is(value, *scalar))
+            }
+            Kind::Check { condition, site, values } => {
+                if *site as usize >= self.kernel.sites.len() {
+                    return fail(format!("there is no site {site}"));
+                }
+                values.iter().try_for_each(|value| self.expr(value).map(|_| ()))?;
+                self.is(condition, Scalar::Bool)
+            }
+            Kind::Print(parts) => parts.iter().try_for_each(|part| match part {
+                Part::Text(_) => Ok(()),
+                Part::Value(value) => self.expr(value).map(|_| ()),
+            }),
+            Kind::Random(id) => self.declare(*id),
+        }
+    }
+
+    fn parallel(&mut self, one: &super::Parallel) -> Checked<()> {
+        if self.parallel || one.variables.is_empty() {
+            return fail("a parallel loop inside another, or over nothing".to_owned());
+        }
+        if one.from.len() != one.variables.len() || one.to.len() != one.variables.len() {
+            return fail("a parallel loop with other bounds than variables".to_owned());
+        }
+        let (outer, scopes, loops) = (self.visible.clone(), std::mem::take(&mut self.scopes), self.loops);
+        for reduction in &one.reductions {
+            self.target(&reduction.target, reduction.op)?;
+        }
+        let mut scalars = Vec::new();
+        for (from, to) in one.from.iter().zip(&one.to) {
+            scalars.push(self.expr(from)?);
+            self.is(to, scalars[scalars.len() - 1])?;
+        }
+        for (id, scalar) in one.variables.iter().zip(scalars) {
+            self.declare(*id)?;
+            if self.local(*id)?.scalar != scalar || !scalar.is_int() {
+                return fail("a loop over another type than its variable".to_owned());
+            }
+        }
+        for reduction in &one.reductions {
+            self.declare(reduction.local)?;
+        }
+        // Going on with the next is fine; leaving the loop is not.
+        (self.loops, self.parallel) = (0, true);
+        if leaves(&one.body) {
+            return fail("a parallel loop that is left".to_owned());
+        }
+        self.loops = 1;
+        self.block(&one.body)?;
+        (self.visible, self.scopes, self.loops, self.parallel) = (outer, scopes, loops, false);
+        Ok(())
+    }
+
+    fn inside(&mut self, body: &Block) -> Checked<()> {
+        self.loops += 1;
+        self.block(body)?;
+        self.loops -= 1;
+        Ok(())
+    }
+
+    fn target(&self, target: &AtomicTarget, op: AtomicOp) -> Checked<Scalar> {
+        let scalar = match target {
+            AtomicTarget::Place(place) => self.place(place)?,
+            AtomicTarget::Local(id) => self.local(*id)?.scalar,
+        };
+        let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+        if bits && scalar.is_float() { fail(format!("{} of floats", op.name())) } else { Ok(scalar) }
+    }
+
+    fn lane(&self, at: &Expr, lanes: u32) -> Checked<()> {
+        if let Expr::Const(_, at) = at
+            && *at >= u64::from(lanes)
+        {
+            return fail(format!("lane {at} of {lanes}"));
+        }
+        self.is(at, Scalar::I64)
+    }
+
+    fn place(&self, place: &Place) -> Checked<Scalar> {
+        let Some(array) = self.kernel.arrays.get(place.array as usize) else {
+            return fail(format!("there is no array {}", place.array));
+        };
+        if place.index.len() != usize::from(array.ndim) {
+            return fail(format!("array `{}` has {} dimensions", array.name, array.ndim));
+        }
+        place.index.iter().try_for_each(|one| self.is(one, Scalar::I64))?;
+        match &place.lane {
+            Some(lane) => self.lane(lane, array.lanes)?,
+            None if array.lanes != 1 => return fail(format!("array `{}` has lanes", array.name)),
+            None => {}
+        }
+        Ok(array.scalar)
+    }
+
+    fn expr(&self, expr: &Expr) -> Checked<Scalar> {
+        match expr {
+            Expr::Const(Scalar::Bool, 2..) => fail("neither true nor false".to_owned()),
+            Expr::Const(scalar, _) => Ok(*scalar),
+            Expr::Local(id) => {
+                let local = self.local(*id)?;
+                if local.lanes == 0 { Ok(local.scalar) } else { fail(format!("local {id} has lanes")) }
+            }
+            Expr::Lane(id, at) => {
+                let local = self.local(*id)?;
+                self.lane(at, local.lanes)?;
+                Ok(local.scalar)
+            }
+            Expr::Number(id) => match self.kernel.numbers.get(*id as usize) {
+                Some(number) => Ok(number.scalar),
+                None => fail(format!("there is no number {id}")),
+            },
+            Expr::Size(id, at) => match self.kernel.arrays.get(*id as usize) {
+                Some(array) if *at < array.ndim => Ok(Scalar::I64),
+                _ => fail(format!("there is no dimension {at} of array {id}")),
+            },
+            Expr::Load(place) => self.place(place),
+            Expr::Unary(op, one) => self.unary(*op, one),
+            Expr::Binary(op, one, other) => self.binary(*op, one, other),
+            Expr::Cast(scalar, one) => self.expr(one).map(|_| *scalar),
+            Expr::Bits(scalar, one) => {
+                let found = self.expr(one)?;
+                if found.bits() == scalar.bits() { Ok(*scalar) } else { fail("bits of another size".to_owned()) }
+            }
+            Expr::Select(parts) => {
+                self.is(&parts[0], Scalar::Bool)?;
+                let scalar = self.expr(&parts[1])?;
+                self.is(&parts[2], scalar)?;
+                Ok(scalar)
+            }
+            Expr::Call(math, arguments) => {
+                if arguments.len() != math.arity() {
+                    return fail(format!("`{}` with {} arguments", math.name(), arguments.len()));
+                }
+                let scalar = self.expr(&arguments[0])?;
+                arguments.iter().try_for_each(|one| self.is(one, scalar))?;
+                if matches!(scalar, Scalar::F32 | Scalar::F64) {
+                    Ok(scalar)
+                } else {
+                    fail(format!("`{}` of {scalar}", math.name()))
+                }
+            }
+        }
+    }
+
+    fn unary(&self, op: Unary, one: &Expr) -> Checked<Scalar> {
+        let scalar = self.expr(one)?;
+        let fits = match op {
+            Unary::Not => scalar == Scalar::Bool,
+            Unary::Invert => scalar.is_int(),
+            Unary::Neg | Unary::Abs => scalar != Scalar::Bool && scalar != Scalar::F16,
+        };
+        if fits { Ok(scalar) } else { fail(format!("`{}` of {scalar}", op.name())) }
+    }
+
+    fn binary(&self, op: Binary, one: &Expr, other: &Expr) -> Checked<Scalar> {
+        let scalar = self.expr(one)?;
+        self.is(other, scalar)?;
+        let fits = match op {
+            Binary::Both | Binary::Either => scalar == Scalar::Bool,
+            Binary::And | Binary::Or | Binary::Xor => !scalar.is_float(),
+            Binary::Shl | Binary::Shr | Binary::TruncDiv | Binary::TruncMod => scalar.is_int(),
+            Binary::Div => matches!(scalar, Scalar::F32 | Scalar::F64),
+            Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le => true,
+            _ => scalar != Scalar::Bool && scalar != Scalar::F16,
+        };
+        if !fits {
+            return fail(format!("`{}` of {scalar}", op.name()));
+        }
+        Ok(if op.is_comparison() { Scalar::Bool } else { scalar })
+    }
+}
+
+/// Whether a block leaves the loop that it is the body of.
+fn leaves(block: &Block) -> bool {
+    block.statements.iter().any(|statement| match &statement.kind {
+        Kind::Break => true,
+        Kind::If(_, then, otherwise) => leaves(then) || leaves(otherwise),
+        Kind::Scope(_, body) => leaves(body),
+        _ => false,
+    })
+}

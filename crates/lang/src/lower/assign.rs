@@ -1,0 +1,568 @@
+//! Assignments, and what can be assigned to.
+
+use std::rc::Rc;
+
+use keyprint_source::ast::{self, Operator};
+use keyprint_source::position::Ranged;
+
+use super::expr::{unsupported, unwrap_static};
+use super::tensor::{Lane, swizzle};
+use super::value::Value;
+use super::{Binding, Lower, Lowerer};
+use crate::error::LangError;
+use crate::host::{Constant, StructType};
+use crate::ir::{Atomic, AtomicOp, AtomicTarget, Expr, Kind, LocalId, Place};
+use crate::passes::{combined, fold};
+use crate::types::{Scalar, Shape};
+
+/// Something that can be assigned to, numbers in it.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    Local(LocalId),
+    Lane(LocalId, Expr),
+    Place(Place),
+}
+
+/// The numbers of something that can be assigned to, and their shape.
+pub(super) struct Targets {
+    shape: Option<Shape>,
+    scalar: Scalar,
+    items: Vec<Target>,
+}
+
+impl Lowerer<'_> {
+    /// Lowers `targets = value`.
+    pub(super) fn assign(&mut self, targets: &[ast::Expr], value: &ast::Expr) -> Lower<()> {
+        let is_static = matches!(value, ast::Expr::Call(_));
+        let mut found = self.expr(value)?;
+        if let (true, Value::Static(inner)) = (is_static, &found) {
+            // Another name for something that is known.
+            let inner = (**inner).clone();
+            for target in targets {
+                if let ast::Expr::Name(name) = target {
+                    let name = name.id.to_string();
+                    self.current().names.insert(name, Binding::Value(inner.clone()));
+                } else {
+                    self.bind_target(target, inner.clone())?;
+                }
+            }
+            return Ok(());
+        }
+        if targets.len() > 1 {
+            found = self.keep(found)?;
+        }
+        for target in targets {
+            self.assign_to(target, found.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Assigns a value to a target.
+    pub(super) fn assign_to(&mut self, target: &ast::Expr, value: Value) -> Lower<()> {
+        let outer = std::mem::replace(&mut self.current().at, target.range());
+        match target {
+            ast::Expr::Name(name) => {
+                self.current().at = outer;
+                self.assign_name(name.id.as_str(), value)?;
+            }
+            ast::Expr::Tuple(ast::ExprTuple { elts, .. }) | ast::Expr::List(ast::ExprList { elts, .. }) => {
+                // All of it is computed before any of it is assigned.
+                let value = self.keep(value)?;
+                let items = self.elements(value)?;
+                self.unpack(elts, items, Self::assign_to)?;
+            }
+            ast::Expr::Subscript(_) | ast::Expr::Attribute(_) => {
+                let end = self.block().statements.len();
+                let mut value = value;
+                let place = self.place_of(target)?;
+                if self.has_effects(end) {
+                    self.stabilise(&mut value, end)?;
+                }
+                self.current().at = outer;
+                self.store_value(place, value)?;
+            }
+            _ => return Err(unsupported("this target", "assign to a name, an element or a member")),
+        }
+        self.current().at = outer;
+        Ok(())
+    }
+
+    fn unpack(
+        &mut self,
+        targets: &[ast::Expr],
+        items: Vec<Value>,
+        each: fn(&mut Self, &ast::Expr, Value) -> Lower<()>,
+    ) -> Lower<()> {
+        if targets.iter().any(|one| matches!(one, ast::Expr::Starred(_))) {
+            return Err(unsupported("`*` in a target", "name every item"));
+        }
+        if targets.len() != items.len() {
+            return Err(LangError::new("unpacking", format!("{} targets for {} values", targets.len(), items.len())));
+        }
+        targets.iter().zip(items).try_for_each(|(target, item)| each(self, target, item))
+    }
+
+    /// Gives names to a value that does not change: variables of unrolled loops.
+    pub(super) fn bind_target(&mut self, target: &ast::Expr, value: Value) -> Lower<()> {
+        match target {
+            ast::Expr::Name(name) => {
+                self.current().names.insert(name.id.to_string(), Binding::Value(value));
+                Ok(())
+            }
+            ast::Expr::Tuple(ast::ExprTuple { elts, .. }) | ast::Expr::List(ast::ExprList { elts, .. }) => {
+                let items = self.elements(value)?;
+                self.unpack(elts, items, Self::bind_target)
+            }
+            _ => Err(unsupported("this target", "use names")),
+        }
+    }
+
+    /// Assigns to a name: makes a variable of it, sets the one that is there, or gives another name to
+    /// something that is no number.
+    pub(super) fn assign_name(&mut self, name: &str, value: Value) -> Lower<()> {
+        let value = unwrap_static(value);
+        let known = self.current().names.get(name).cloned();
+        let binding = match known {
+            Some(Binding::Scalar { id, .. }) => {
+                let found = value.describe();
+                let local = self.kernel.locals[id as usize].scalar;
+                let value = self.numeric(value).map_err(|error| changed_kind(name, &format!("a `{local}`"), &found, error))?;
+                self.set_scalar(name, id, value)?;
+                Binding::Scalar { id, is_set: true }
+            }
+            Some(Binding::Tensor { id, shape, .. }) => {
+                let found = value.describe();
+                let value = self.listed(value)?;
+                let Some((given, scalar, items)) = self.as_tensor(&value)? else {
+                    return Err(changed_kind(name, &super::value::tensor_text(shape, None), &found, LangError::new("type", "")));
+                };
+                if given != shape {
+                    return Err(changed_kind(name, &super::value::tensor_text(shape, None), &found, LangError::new("type", "")));
+                }
+                self.set_tensor(id, scalar, items)?;
+                Binding::Tensor { id, shape, is_set: true }
+            }
+            Some(Binding::Struct { members, kind }) => {
+                let Value::Struct(values, _) = &value else {
+                    return Err(changed_kind(name, "a struct", &value.describe(), LangError::new("type", "")));
+                };
+                let values = values.clone();
+                let target = Binding::Struct { members: members.clone(), kind: kind.clone() };
+                let target = self.struct_value(name, &target)?;
+                self.store_value(target, Value::Struct(values, kind.clone()))?;
+                let mark = |(name, binding)| (name, as_set(binding));
+                Binding::Struct { members: members.into_iter().map(mark).collect(), kind }
+            }
+            _ => self.new_binding(name, value)?,
+        };
+        self.current().names.insert(name.to_owned(), binding);
+        Ok(())
+    }
+
+    fn struct_value(&mut self, name: &str, binding: &Binding) -> Lower<Value> {
+        Ok(match binding {
+            Binding::Scalar { id, .. } => Value::Scalar(Expr::Local(*id), self.kernel.locals[*id as usize].scalar),
+            Binding::Tensor { id, shape, .. } => Value::Variable(*id, *shape),
+            Binding::Struct { members, kind } => {
+                let mut found = Vec::new();
+                for (member, binding) in members {
+                    found.push((member.clone(), self.struct_value(name, binding)?));
+                }
+                Value::Struct(found, kind.clone())
+            }
+            Binding::Value(value) => value.clone(),
+            Binding::Unclear => return Err(LangError::new("undefined", format!("`{name}` may not be assigned"))),
+        })
+    }
+
+    /// Makes a variable for a value.
+    pub(super) fn new_binding(&mut self, name: &str, value: Value) -> Lower<Binding> {
+        if let Some((shape, scalar, items)) = self.as_tensor(&value)? {
+            let id = self.variable(name, scalar, shape.len());
+            self.set_tensor(id, scalar, items)?;
+            return Ok(Binding::Tensor { id, shape, is_set: true });
+        }
+        Ok(match value {
+            Value::Scalar(..) | Value::Constant(Constant::Number(_) | Constant::Bool(_) | Constant::Int(_) | Constant::Float(_)) => {
+                let (expr, scalar) = self.scalar(value)?;
+                let id = self.variable(name, scalar, 0);
+                self.emit(Kind::Set(id, expr))?;
+                Binding::Scalar { id, is_set: true }
+            }
+            Value::Struct(members, kind) => self.new_struct(name, members, kind)?,
+            Value::Tuple(_) => Binding::Value(self.keep(value)?),
+            other => Binding::Value(other),
+        })
+    }
+
+    fn new_struct(&mut self, name: &str, members: Vec<(String, Value)>, kind: Option<Rc<StructType>>) -> Lower<Binding> {
+        let mut found = Vec::new();
+        for (member, value) in members {
+            let binding = self.new_binding(&format!("{name}_{member}"), value)?;
+            found.push((member, binding));
+        }
+        Ok(Binding::Struct { members: found, kind })
+    }
+
+    fn numeric(&mut self, value: Value) -> Lower<(Value, Scalar)> {
+        let (expr, scalar) = self.scalar(value.clone())?;
+        // What is written as a number keeps its digits.
+        let is_literal = matches!(value, Value::Constant(Constant::Int(_) | Constant::Float(_)));
+        Ok((if is_literal { value } else { Value::Scalar(expr, scalar) }, scalar))
+    }
+
+    fn set_scalar(&mut self, name: &str, id: LocalId, (value, from): (Value, Scalar)) -> Lower<()> {
+        let to = self.kernel.locals[id as usize].scalar;
+        let is_literal = matches!(value, Value::Constant(Constant::Int(_)));
+        if !to.holds(from) && !is_literal && (from.is_float() != to.is_float() || from.bits() > to.bits()) {
+            self.warn(format!("`{name}` is a `{to}`, and what is assigned to it is a `{from}`: it may lose precision"));
+        }
+        let is_shared = self.private.as_ref().is_some_and(|private| !private.contains(&id));
+        if is_shared {
+            self.warn(format!("all iterations of a parallel loop set `{name}`, in any order"));
+        }
+        let value = self.scalar_as(value, to)?;
+        self.emit(Kind::Set(id, value))
+    }
+
+    fn set_tensor(&mut self, id: LocalId, from: Scalar, items: Vec<Expr>) -> Lower<()> {
+        let to = self.kernel.locals[id as usize].scalar;
+        let mut items: Vec<Expr> = items.into_iter().map(|one| fold::cast(from, to, one)).collect();
+        let reads = |one: &Expr| one.any(&mut |inner| matches!(inner, Expr::Lane(other, _) if *other == id));
+        if items.iter().any(reads) {
+            items = items.into_iter().map(|one| self.once(one, to)).collect::<Lower<_>>()?;
+        }
+        for (at, item) in items.into_iter().enumerate() {
+            self.emit(Kind::SetLane(id, Expr::index(at as i64), item))?;
+        }
+        Ok(())
+    }
+
+    // -- Places ----------------------------------------------------------------------------------
+
+    /// What an expression that is assigned to stands for.
+    pub(super) fn place_of(&mut self, target: &ast::Expr) -> Lower<Value> {
+        match target {
+            ast::Expr::Name(name) => self.name(name.id.as_str()),
+            ast::Expr::Subscript(subscript) => {
+                let of = self.place_of(&subscript.value)?;
+                self.current().at = target.range();
+                if let Value::Constant(Constant::Array(spec)) = &of
+                    && !spec.writable
+                {
+                    return Err(LangError::new("assignment", format!("`{}` is read-only", spec.name))
+                        .hint("pass an array that can be written"));
+                }
+                let of = unwrap_static(of);
+                if let (Value::Variable(..) | Value::Element(..), Some((shape, scalar, _))) = (&of, self.as_tensor(&of)?) {
+                    return match self.lane(shape, &subscript.slice)? {
+                        Lane::One(at) => Ok(lane_value(&of, scalar, at)),
+                        Lane::Row(_) => Err(unsupported("assigning a row of a matrix", "assign number by number")),
+                    };
+                }
+                self.subscript(of, &subscript.slice)
+            }
+            ast::Expr::Attribute(attribute) => {
+                let of = self.place_of(&attribute.value)?;
+                self.current().at = target.range();
+                let of = unwrap_static(of);
+                if let (Value::Variable(..) | Value::Element(..), Some((Shape::Vector(length), scalar, _))) =
+                    (&of, self.as_tensor(&of)?)
+                {
+                    let lanes = swizzle(attribute.attr.as_str(), length);
+                    if let Some([lane]) = lanes.as_deref() {
+                        return Ok(lane_value(&of, scalar, Expr::index((*lane).into())));
+                    }
+                    if let Some(lanes) = lanes {
+                        let lane = |lane: &u32| lane_value(&of, scalar, Expr::index((*lane).into()));
+                        return Ok(Value::Tuple(lanes.iter().map(lane).collect()));
+                    }
+                }
+                if let Value::Constant(Constant::Object(_, what)) = &of {
+                    return Err(LangError::new("assignment", format!("members of {what} cannot be set in a kernel"))
+                        .hint("write to an element of an array, or return the value"));
+                }
+                self.member(of, attribute.attr.as_str())
+            }
+            other => self.expr(other),
+        }
+    }
+
+    /// The numbers of a place.
+    pub(super) fn targets(&mut self, place: &Value) -> Lower<Targets> {
+        Ok(match place {
+            Value::Scalar(Expr::Local(id), scalar) if !self.constant.contains(id) => {
+                Targets { shape: None, scalar: *scalar, items: vec![Target::Local(*id)] }
+            }
+            Value::Scalar(Expr::Lane(id, at), scalar) => {
+                Targets { shape: None, scalar: *scalar, items: vec![Target::Lane(*id, (**at).clone())] }
+            }
+            Value::Scalar(Expr::Load(place), scalar) => {
+                Targets { shape: None, scalar: *scalar, items: vec![Target::Place((**place).clone())] }
+            }
+            Value::Variable(id, shape) => {
+                let lane = |at: u32| Target::Lane(*id, Expr::index(at.into()));
+                let scalar = self.kernel.locals[*id as usize].scalar;
+                Targets { shape: Some(*shape), scalar, items: (0..shape.len()).map(lane).collect() }
+            }
+            Value::Element(place, shape, scalar) => {
+                let lane = |at: u32| {
+                    Target::Place(Place { lane: Some(Expr::index(at.into())), ..place.clone() })
+                };
+                Targets { shape: Some(*shape), scalar: *scalar, items: (0..shape.len()).map(lane).collect() }
+            }
+            Value::Tuple(items) if !items.is_empty() => {
+                let mut all = Vec::new();
+                let mut scalar = Scalar::F32;
+                for item in items {
+                    let one = self.targets(item)?;
+                    scalar = one.scalar;
+                    all.extend(one.items);
+                }
+                Targets { shape: Some(Shape::Vector(all.len() as u32)), scalar, items: all }
+            }
+            Value::Constant(Constant::Array(spec)) => {
+                return Err(LangError::new("assignment", format!("`{}` is an array", spec.name))
+                    .hint(format!("assign to an element: `{}[...]`", spec.name)));
+            }
+            other => {
+                return Err(LangError::new("assignment", format!("{} cannot be assigned to", other.describe()))
+                    .hint("assign to a variable or an element of an array"));
+            }
+        })
+    }
+
+    /// Stores a value in a place.
+    pub(super) fn store_value(&mut self, place: Value, value: Value) -> Lower<()> {
+        if let Value::Struct(members, _) = &place {
+            let Value::Struct(values, _) = value else {
+                return Err(LangError::new("type", format!("expected a struct, found {}", value.describe())));
+            };
+            let mut kept = Vec::new();
+            for (name, value) in values {
+                kept.push((name, self.keep(value)?));
+            }
+            for (name, member) in members {
+                let Some((_, value)) = kept.iter().find(|(known, _)| known == name) else {
+                    return Err(LangError::new("type", format!("the struct has no member `{name}`")));
+                };
+                self.store_value(member.clone(), value.clone())?;
+            }
+            return Ok(());
+        }
+        let targets = self.targets(&place)?;
+        let items = self.fitting(&targets, value)?;
+        for (target, item) in targets.items.into_iter().zip(items) {
+            self.emit(match target {
+                Target::Local(id) => Kind::Set(id, item),
+                Target::Lane(id, at) => Kind::SetLane(id, at, item),
+                Target::Place(place) => Kind::Store(place, item),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The numbers of a value, as many and of the type that targets want.
+    fn fitting(&mut self, targets: &Targets, value: Value) -> Lower<Vec<Expr>> {
+        let to = targets.scalar;
+        if targets.shape.is_none() {
+            let found = value.describe();
+            if self.as_tensor(&value)?.is_some() || matches!(value, Value::Tuple(_) | Value::Struct(..)) {
+                return Err(LangError::new("shape", format!("expected a number, found {found}")));
+            }
+            return Ok(vec![self.scalar_as(value, to)?]);
+        }
+        let value = self.listed(value)?;
+        let found = value.describe();
+        let many = targets.items.len();
+        match self.as_tensor(&value)? {
+            None => {
+                let one = self.scalar_as(value, to)?;
+                let one = self.once(one, to)?;
+                Ok(vec![one; many])
+            }
+            Some((shape, scalar, items)) if Some(shape) == targets.shape => {
+                // Elements may be read that are about to be written.
+                items.into_iter().map(|one| self.once(fold::cast(scalar, to, one), to)).collect()
+            }
+            Some(_) => {
+                let shape = targets.shape.expect("looked at above");
+                let expected = super::value::tensor_text(shape, Some(to));
+                Err(LangError::new("shape", format!("expected {expected}, found {found}")))
+            }
+        }
+    }
+
+    // -- Augmented assignments -------------------------------------------------------------------
+
+    /// Lowers `target op= value`.
+    pub(super) fn augment(&mut self, target: &ast::Expr, op: Operator, value: &ast::Expr) -> Lower<()> {
+        let outer = self.current().at;
+        if let ast::Expr::Name(name) = target {
+            let name = name.id.as_str();
+            if !matches!(self.current().names.get(name), Some(Binding::Scalar { .. } | Binding::Tensor { .. })) {
+                // A name for something else: it becomes a variable.
+                let before = self.name(name)?;
+                let after = self.expr(value)?;
+                let found = self.operate(op, before, after)?;
+                self.current().names.remove(name);
+                return self.assign_name(name, found);
+            }
+        }
+        let place = self.place_of(target)?;
+        let end = self.block().statements.len();
+        let mut place = place;
+        let value = self.expr(value)?;
+        if self.has_effects(end) {
+            self.stabilise_place(&mut place, end)?;
+        }
+        self.current().at = outer;
+        let targets = self.targets(&place)?;
+        let atomic = match op {
+            Operator::Add | Operator::Sub => Some(AtomicOp::Add),
+            Operator::Mult => Some(AtomicOp::Mul),
+            Operator::BitAnd => Some(AtomicOp::And),
+            Operator::BitOr => Some(AtomicOp::Or),
+            Operator::BitXor => Some(AtomicOp::Xor),
+            _ => None,
+        };
+        let shared = targets.items.iter().all(|one| self.is_shared(one));
+        if let (Some(atomic), true) = (atomic, shared) {
+            return self.augment_atomically(op, atomic, targets, value);
+        }
+        let found = self.operate(op, place.clone(), value)?;
+        let to = targets.scalar;
+        if let (Value::Scalar(_, from), None) = (&found, targets.shape)
+            && from.is_float()
+            && !to.is_float()
+        {
+            self.warn(format!("what is assigned is a `{from}`, and the target a `{to}`: it may lose precision"));
+        }
+        self.store_value(place, found)
+    }
+
+    /// Keeps the indices of a place as they are now.
+    pub(super) fn stabilise_place(&mut self, place: &mut Value, at: usize) -> Lower<()> {
+        let rest = self.block().statements.split_off(at);
+        match place {
+            Value::Scalar(Expr::Load(inner), _) => {
+                for one in inner.expressions_mut() {
+                    *one = self.once(std::mem::replace(one, Expr::index(0)), Scalar::I64)?;
+                }
+            }
+            Value::Element(inner, ..) => {
+                for one in inner.expressions_mut() {
+                    *one = self.once(std::mem::replace(one, Expr::index(0)), Scalar::I64)?;
+                }
+            }
+            Value::Scalar(Expr::Lane(_, inner), _) => {
+                **inner = self.once(std::mem::replace(&mut **inner, Expr::index(0)), Scalar::I64)?;
+            }
+            _ => {}
+        }
+        self.block().statements.extend(rest);
+        Ok(())
+    }
+
+    /// Whether other iterations may change it at the same time.
+    fn is_shared(&self, target: &Target) -> bool {
+        let Some(private) = &self.private else { return false };
+        match target {
+            Target::Local(id) => !private.contains(id),
+            Target::Lane(..) => false,
+            Target::Place(..) => true,
+        }
+    }
+
+    fn augment_atomically(&mut self, op: Operator, atomic: AtomicOp, targets: Targets, value: Value) -> Lower<()> {
+        let value = if op == Operator::Sub { self.unary(ast::UnaryOp::USub, value)? } else { value };
+        if matches!(atomic, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) && targets.scalar.is_float() {
+            return Err(LangError::new("operand", format!("`{}` is not defined for `{}`", op.as_str(), targets.scalar)));
+        }
+        self.atomically(atomic, &targets, value).map(|_| ())
+    }
+
+    /// Changes targets atomically; returns what they were.
+    fn atomically(&mut self, op: AtomicOp, targets: &Targets, value: Value) -> Lower<Vec<LocalId>> {
+        let items = self.fitting(targets, value)?;
+        let mut olds = Vec::new();
+        for (target, item) in targets.items.iter().zip(items) {
+            let target = match target {
+                Target::Local(id) => AtomicTarget::Local(*id),
+                Target::Place(place) => AtomicTarget::Place(place.clone()),
+                Target::Lane(..) => unreachable!("lanes of variables are not shared"),
+            };
+            let old = self.local("", targets.scalar, 0);
+            self.constant.insert(old);
+            self.emit(Kind::Atomic(Atomic { op, target, value: item, old: Some(old) }))?;
+            olds.push(old);
+        }
+        Ok(olds)
+    }
+
+    /// `atomic_add(x[i], value)` and the like: returns what was there.
+    pub(super) fn atomic_call(&mut self, op: AtomicOp, negate: bool, target: &ast::Expr, value: Value) -> Lower<Value> {
+        let place = self.place_of(target)?;
+        let targets = self.targets(&place)?;
+        let value = if negate { self.unary(ast::UnaryOp::USub, value)? } else { value };
+        let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+        if bits && targets.scalar.is_float() {
+            return Err(LangError::new("operand", format!("bits of a `{}` cannot be changed", targets.scalar)));
+        }
+        let scalar = targets.scalar;
+        let olds: Vec<Expr> = if targets.items.iter().all(|one| self.is_shared(one)) {
+            self.atomically(op, &targets, value)?.into_iter().map(Expr::Local).collect()
+        } else {
+            let mut olds = Vec::new();
+            let items = self.fitting(&targets, value)?;
+            for (target, item) in targets.items.iter().zip(items) {
+                let before = match target {
+                    Target::Local(id) => Expr::Local(*id),
+                    Target::Lane(id, at) => Expr::Lane(*id, Box::new(at.clone())),
+                    Target::Place(place) => Expr::Load(Box::new(place.clone())),
+                };
+                let before = self.once(before, scalar)?;
+                let after = combined(op, before.clone(), item, scalar);
+                self.emit(match target.clone() {
+                    Target::Local(id) => Kind::Set(id, after),
+                    Target::Lane(id, at) => Kind::SetLane(id, at, after),
+                    Target::Place(place) => Kind::Store(place, after),
+                })?;
+                olds.push(before);
+            }
+            olds
+        };
+        Ok(super::expr::made(targets.shape, scalar, olds))
+    }
+}
+
+/// A number of a variable or of an element.
+fn lane_value(of: &Value, scalar: Scalar, at: Expr) -> Value {
+    match of {
+        Value::Variable(id, _) => Value::Scalar(Expr::Lane(*id, Box::new(at)), scalar),
+        Value::Element(place, ..) => {
+            Value::Scalar(Expr::Load(Box::new(Place { lane: Some(at), ..place.clone() })), scalar)
+        }
+        _ => unreachable!("asked for these only"),
+    }
+}
+
+fn changed_kind(name: &str, was: &str, found: &str, error: LangError) -> LangError {
+    if error.code != "type" {
+        return error;
+    }
+    LangError::new("type", format!("`{name}` is {was}, and {found} is assigned to it"))
+        .hint("a variable has one type: use another name")
+}
+
+fn as_set(binding: Binding) -> Binding {
+    match binding {
+        Binding::Scalar { id, .. } => Binding::Scalar { id, is_set: true },
+        Binding::Tensor { id, shape, .. } => Binding::Tensor { id, shape, is_set: true },
+        Binding::Struct { members, kind } => {
+            let members = members.into_iter().map(|(name, one)| (name, as_set(one))).collect();
+            Binding::Struct { members, kind }
+        }
+        other => other,
+    }
+}

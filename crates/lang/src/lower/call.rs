@@ -1,0 +1,921 @@
+//! Calls: of the program's functions, which are inlined, and of what the language defines.
+
+use keyprint_source::ast;
+use keyprint_source::position::Ranged;
+use rustc_hash::FxHashMap;
+
+use super::expr::{made, unsupported, unwrap_static};
+use super::value::{Value, describe};
+use super::{Binding, Exit, Lower, Lowerer, Open};
+use crate::error::LangError;
+use crate::host::{Annotation, Constant, Handle, StructType};
+use crate::ir::{AtomicOp, Binary, Block, Expr, Kind, Math, Part};
+use crate::passes::fold;
+use crate::types::{Scalar, Shape};
+
+/// What the language defines, besides operators: names that a host may hand out as
+/// [`Constant::Builtin`].
+pub const BUILTINS: &[&str] = &[
+    "abs", "all", "any", "assume", "atomic_add", "atomic_and", "atomic_max", "atomic_min", "atomic_mul", "atomic_or",
+    "atomic_sub", "atomic_xor", "bit_cast", "bool", "cast", "ceil", "clamp", "dot", "cross", "enumerate", "float",
+    "floor", "grouped", "int", "isinf", "isnan", "len", "loop_config", "max", "min", "ndrange", "norm", "normalize",
+    "pow", "print", "random", "randn", "range", "raw_div", "raw_mod", "reversed", "round", "select", "static",
+    "static_assert", "static_print", "sum", "trunc", "tuple", "list", "zip", "Vector", "Matrix", "Vector.zero", "Vector.one",
+    "Vector.unit", "Vector.filled", "Matrix.zero", "Matrix.one", "Matrix.identity", "Matrix.rows", "Matrix.cols", "Matrix.diag",
+];
+
+/// The builtin of a name: one of [`BUILTINS`], or a function of floats.
+#[must_use]
+pub fn builtin(name: &str) -> Option<&'static str> {
+    let known = BUILTINS.iter().copied().find(|one| *one == name);
+    known.or_else(|| Math::of_name(name).map(Math::name))
+}
+
+struct Arguments {
+    values: Vec<Value>,
+    keywords: Vec<(String, Value)>,
+}
+
+impl Lowerer<'_> {
+    pub(super) fn call(&mut self, call: &ast::ExprCall) -> Lower<Value> {
+        let outer = self.current().at;
+        let callee = unwrap_static(self.expr(&call.func)?);
+        self.current().at = outer;
+        match callee {
+            Value::Constant(Constant::Builtin(name)) => self.builtin_call(name, call),
+            Value::Constant(Constant::Scalar(scalar)) => {
+                let value = self.only(call, scalar.name())?;
+                self.cast_to(scalar, value)
+            }
+            Value::Constant(Constant::TensorType(shape, scalar)) => {
+                let Arguments { values, .. } = self.arguments(call, &[])?;
+                self.tensor_type(shape, scalar, values)
+            }
+            Value::Constant(Constant::StructType(kind)) => self.build_struct(kind, call),
+            Value::Constant(Constant::Function(handle, bound)) => {
+                let mut arguments = self.arguments(call, &["*"])?;
+                if let Some(bound) = bound {
+                    arguments.values.insert(0, Value::Constant(*bound));
+                }
+                self.inline(handle, arguments)
+            }
+            Value::Method(of, name) => {
+                let mut arguments = self.arguments(call, &["*"])?;
+                if let Value::Struct(_, Some(kind)) = &*of {
+                    let method = kind.methods.iter().find(|(known, _)| *known == name);
+                    let Some((_, Constant::Function(handle, _))) = method else { unreachable!("found before") };
+                    let handle = *handle;
+                    arguments.values.insert(0, *of);
+                    return self.inline(handle, arguments);
+                }
+                let named = arguments.keywords.into_iter().map(|(_, value)| value);
+                let values = arguments.values.into_iter().chain(named).collect();
+                self.tensor_method(*of, &name, values)
+            }
+            Value::Constant(Constant::Object(_, what)) => {
+                Err(LangError::new("call", format!("{what} cannot be called in a kernel"))
+                    .hint("call functions of the kernel language, or functions with source; compute the rest outside"))
+            }
+            other => Err(LangError::new("call", format!("{} cannot be called", other.describe()))),
+        }
+    }
+
+    /// Lowers the arguments of a call; `keywords` are those that it may have, `*` any.
+    fn arguments(&mut self, call: &ast::ExprCall, keywords: &[&str]) -> Lower<Arguments> {
+        let mut exprs: Vec<ast::Expr> = call.arguments.args.to_vec();
+        let positional = exprs.len();
+        let mut names = Vec::new();
+        for keyword in &call.arguments.keywords {
+            let Some(name) = &keyword.arg else {
+                return Err(unsupported("`**` in a call", "write the arguments out"));
+            };
+            if keywords != ["*"] && !keywords.contains(&name.as_str()) {
+                self.current().at = keyword.range();
+                return Err(LangError::new("argument-count", format!("there is no parameter `{name}`")));
+            }
+            names.push(name.to_string());
+            exprs.push(keyword.value.clone());
+        }
+        let starred = exprs[..positional].iter().any(|one| matches!(one, ast::Expr::Starred(_)));
+        if starred {
+            let values = self.items(&exprs[..positional])?;
+            let rest: Vec<&ast::Expr> = exprs[positional..].iter().collect();
+            let named = self.operands(&rest)?;
+            return Ok(Arguments { values, keywords: names.into_iter().zip(named).collect() });
+        }
+        let mut values = self.operands(&exprs.iter().collect::<Vec<_>>())?;
+        let named = values.split_off(positional);
+        Ok(Arguments { values, keywords: names.into_iter().zip(named).collect() })
+    }
+
+    fn counted(&mut self, call: &ast::ExprCall, name: &str, counts: std::ops::RangeInclusive<usize>) -> Lower<Vec<Value>> {
+        let Arguments { values, .. } = self.arguments(call, &[])?;
+        if counts.contains(&values.len()) {
+            return Ok(values);
+        }
+        let expected = match (counts.start(), counts.end()) {
+            (a, b) if a == b => a.to_string(),
+            (a, &usize::MAX) => format!("at least {a}"),
+            (a, b) => format!("{a} to {b}"),
+        };
+        let plural = if expected == "1" { "" } else { "s" };
+        Err(LangError::new(
+            "argument-count",
+            format!("`{name}` takes {expected} argument{plural}, found {}", values.len()),
+        ))
+    }
+
+    fn only(&mut self, call: &ast::ExprCall, name: &str) -> Lower<Value> {
+        Ok(self.counted(call, name, 1..=1)?.remove(0))
+    }
+
+    // -- The program's functions -----------------------------------------------------------------
+
+    /// Inlines a function.
+    fn inline(&mut self, handle: Handle, arguments: Arguments) -> Lower<Value> {
+        let source = self.host.function(handle)?;
+        if let Some(known) = self.functions.iter().find(|one| one.handle == handle) {
+            return Err(LangError::new("recursion", format!("`{}` calls itself", known.source.name))
+                .hint("functions are inlined: write a loop instead"));
+        }
+        let mut given: Vec<Option<Value>> = vec![None; source.parameters.len()];
+        if arguments.values.len() > given.len() {
+            return Err(LangError::new(
+                "argument-count",
+                format!("`{}` takes {} arguments, found {}", source.name, given.len(), arguments.values.len()),
+            ));
+        }
+        for (at, value) in arguments.values.into_iter().enumerate() {
+            given[at] = Some(value);
+        }
+        for (name, value) in arguments.keywords {
+            let Some(at) = source.parameters.iter().position(|one| one.name == name) else {
+                return Err(LangError::new("argument-count", format!("`{}` has no parameter `{name}`", source.name)));
+            };
+            if given[at].is_some() {
+                return Err(LangError::new("argument-count", format!("`{}` is given `{name}` twice", source.name)));
+            }
+            given[at] = Some(value);
+        }
+        let mut names = FxHashMap::default();
+        for (parameter, value) in source.parameters.iter().zip(given) {
+            let value = match (value, &parameter.default) {
+                (Some(value), _) => value,
+                (None, Some(default)) => self.load_constant(default.clone())?,
+                (None, None) => {
+                    return Err(LangError::new(
+                        "argument-count",
+                        format!("`{}` is not given `{}`", source.name, parameter.name),
+                    ));
+                }
+            };
+            let binding = self.bind_argument(&parameter.name, &parameter.annotation, value)?;
+            names.insert(parameter.name.clone(), binding);
+        }
+        let scope = self.new_scope();
+        let is_outermost = self.open.last().is_some_and(|open| open.is_outermost);
+        let depth = self.open.len() + 1;
+        let exit = Exit { scope, is_used: false, result: None, returns: 0, depth };
+        self.open.push(Open { block: Block::default(), is_home: true, is_outermost });
+        let name = source.name.clone();
+        let lowered = self.deeper(|this| this.function(handle, source, names, Some(exit)));
+        let open = self.open.pop().expect("pushed above");
+        let function = lowered?;
+        let exit = function.exit.expect("set above");
+        if exit.result.is_some() && !function.is_left {
+            return Err(LangError::new("return", format!("`{name}` does not return a value on every way through it"))
+                .hint("add a `return` at its end"));
+        }
+        if exit.is_used {
+            // What is returned outlives the scope.
+            let mut block = open.block;
+            let mut kept = Vec::new();
+            if let Some(result) = &exit.result {
+                collect_locals(result, &mut kept);
+            }
+            block.locals.retain(|id| !kept.contains(id));
+            let locals = &mut self.block().locals;
+            for id in kept {
+                if !locals.contains(&id) {
+                    locals.push(id);
+                }
+            }
+            self.emit(Kind::Scope(scope, block))?;
+        } else {
+            self.splice(open.block);
+        }
+        Ok(exit.result.unwrap_or(Value::Constant(Constant::None)))
+    }
+
+    fn bind_argument(&mut self, name: &str, annotation: &Annotation, value: Value) -> Lower<Binding> {
+        let wrong = |this: &mut Self, expected: &str, value: &Value| {
+            let _ = this;
+            LangError::new("type", format!("`{name}` takes {expected}, found {}", value.describe()))
+        };
+        Ok(match annotation {
+            // What is passed as it is can be changed by the function.
+            Annotation::Template => match value {
+                Value::Scalar(Expr::Local(id), _) if !self.constant.contains(&id) => Binding::Scalar { id, is_set: true },
+                Value::Variable(id, shape) => Binding::Tensor { id, shape, is_set: true },
+                other => Binding::Value(self.keep(other)?),
+            },
+            Annotation::Scalar(scalar) => {
+                let value = unwrap_static(value);
+                if self.as_tensor(&value)?.is_some() || self.scalar(value.clone()).is_err() {
+                    return Err(wrong(self, &format!("a `{scalar}`"), &value));
+                }
+                let expr = self.scalar_as(value, *scalar)?;
+                Binding::Value(self.keep(Value::Scalar(expr, *scalar))?)
+            }
+            Annotation::Tensor(shape, scalar) => {
+                let value = self.listed(unwrap_static(value))?;
+                match self.as_tensor(&value)? {
+                    Some((given, from, items)) if given == *shape => {
+                        let items = items.into_iter().map(|one| fold::cast(from, *scalar, one)).collect();
+                        Binding::Value(self.keep(Value::Tensor(*shape, *scalar, items))?)
+                    }
+                    _ => {
+                        let expected = super::value::tensor_text(*shape, Some(*scalar));
+                        return Err(wrong(self, &expected, &value));
+                    }
+                }
+            }
+            Annotation::Array if !matches!(value, Value::Constant(Constant::Array(_)) | Value::Struct(..)) => {
+                return Err(wrong(self, "an array", &value));
+            }
+            _ => Binding::Value(self.keep(value)?),
+        })
+    }
+
+    fn build_struct(&mut self, kind: std::rc::Rc<StructType>, call: &ast::ExprCall) -> Lower<Value> {
+        let Arguments { values, keywords } = self.arguments(call, &["*"])?;
+        if values.len() > kind.members.len() {
+            return Err(LangError::new(
+                "argument-count",
+                format!("`{}` has {} members, found {}", kind.name, kind.members.len(), values.len()),
+            ));
+        }
+        for (name, _) in &keywords {
+            if !kind.members.iter().any(|(known, _)| known == name) {
+                return Err(LangError::new("attribute", format!("`{}` has no member `{name}`", kind.name)));
+            }
+        }
+        let mut values = values.into_iter();
+        let mut members = Vec::new();
+        for (name, member) in &kind.members {
+            let given = values.next().or_else(|| {
+                keywords.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+            });
+            let value = match (given, member) {
+                (Some(value), member) => self.struct_member(member, value)?,
+                (None, member) => self.zero_of(member)?,
+            };
+            members.push((name.clone(), value));
+        }
+        Ok(Value::Struct(members, Some(kind)))
+    }
+
+    fn struct_member(&mut self, member: &Constant, value: Value) -> Lower<Value> {
+        if let Constant::StructType(_) = member {
+            return match value {
+                Value::Struct(..) => Ok(value),
+                other => Err(LangError::new("type", format!("expected a struct, found {}", other.describe()))),
+            };
+        }
+        self.converted(Value::Constant(member.clone()), value)
+    }
+
+    fn zero_of(&mut self, member: &Constant) -> Lower<Value> {
+        Ok(match member {
+            Constant::Scalar(scalar) => Value::Scalar(Expr::Const(*scalar, 0), *scalar),
+            Constant::TensorType(shape, scalar) => self.filled(*shape, *scalar, 0.0),
+            Constant::StructType(kind) => {
+                let mut members = Vec::new();
+                for (name, member) in &kind.members {
+                    members.push((name.clone(), self.zero_of(member)?));
+                }
+                Value::Struct(members, Some(kind.clone()))
+            }
+            other => return Err(LangError::new("type", format!("{} is no type of a member", describe(other)))),
+        })
+    }
+
+    // -- What the language defines ---------------------------------------------------------------
+
+    fn builtin_call(&mut self, name: &'static str, call: &ast::ExprCall) -> Lower<Value> {
+        if let Some(math) = Math::of_name(name)
+            && !matches!(name, "floor" | "ceil" | "round" | "trunc")
+        {
+            let values = self.counted(call, name, math.arity()..=math.arity())?;
+            return self.math(math, values);
+        }
+        match name {
+            "static" => {
+                let value = self.only(call, name)?;
+                self.static_value(value)
+            }
+            "range" => Ok(Value::Range(self.counted(call, name, 1..=3)?)),
+            "ndrange" => self.ndrange(call),
+            "grouped" => Ok(Value::Grouped(Box::new(unwrap_static(self.only(call, name)?)))),
+            "zip" | "enumerate" | "reversed" | "tuple" | "list" => self.sequence(name, call),
+            "len" => {
+                let value = self.only(call, name)?;
+                if let Value::Constant(Constant::Array(spec)) = &value
+                    && spec.ndim > 0
+                {
+                    let scalar = self.options.default_int;
+                    let size = self.size(spec, 0);
+                    return Ok(Value::Scalar(fold::cast(Scalar::I64, scalar, size), scalar));
+                }
+                let many = self.elements(value)?.len();
+                Ok(Value::int(many as i128))
+            }
+            "print" => self.print(call),
+            "loop_config" => self.loop_config(call),
+            "assume" => self.arguments(call, &["*"]).map(|_| Value::Constant(Constant::None)),
+            "static_print" => self.arguments(call, &["*"]).map(|_| Value::Constant(Constant::None)),
+            "static_assert" => self.static_assert(call),
+            "Vector" | "Matrix" => self.build_tensor(call),
+            name if name.starts_with("atomic_") => self.atomic(name, call),
+            name if name.contains('.') => self.tensor_constructor(name, call),
+            _ => self.number_call(name, call),
+        }
+    }
+
+    fn number_call(&mut self, name: &'static str, call: &ast::ExprCall) -> Lower<Value> {
+        match name {
+            "min" | "max" => {
+                let op = if name == "min" { Binary::Min } else { Binary::Max };
+                let mut values = self.counted(call, name, 1..=usize::MAX)?;
+                if values.len() == 1 {
+                    values = self.elements(values.remove(0))?;
+                }
+                self.extreme(op, values)
+            }
+            "clamp" => {
+                let [value, low, high] = self.exactly(call, name)?;
+                let value = self.extreme(Binary::Max, vec![value, low])?;
+                self.extreme(Binary::Min, vec![value, high])
+            }
+            "abs" => {
+                let value = self.only(call, name)?;
+                self.absolute(value)
+            }
+            "sum" | "any" | "all" => {
+                let value = self.only(call, name)?;
+                let value = self.tensor_of(value, None)?;
+                self.tensor_method(value, name, Vec::new())
+            }
+            "floor" | "ceil" | "round" | "trunc" => self.rounded(name, call),
+            "int" | "float" | "bool" => {
+                let value = self.only(call, name)?;
+                self.convert(name, value)
+            }
+            "cast" | "bit_cast" => {
+                let [value, to] = self.exactly(call, name)?;
+                let to = self.known_scalar_type(to)?;
+                if name == "cast" { self.cast_to(to, value) } else { self.bit_cast(to, value) }
+            }
+            "select" => {
+                let [condition, then, otherwise] = self.exactly(call, name)?;
+                self.select(condition, then, otherwise)
+            }
+            "pow" => {
+                let [base, exponent] = self.exactly(call, name)?;
+                self.operate(ast::Operator::Pow, base, exponent)
+            }
+            "raw_div" | "raw_mod" => {
+                let [left, right] = self.exactly(call, name)?;
+                let (shape, scalar, left, right) = self.alike(left, right)?;
+                if scalar.is_float() && name == "raw_div" {
+                    let values = (made(shape, scalar, left), made(shape, scalar, right));
+                    return self.operate(ast::Operator::Div, values.0, values.1);
+                }
+                if !scalar.is_int() {
+                    return Err(LangError::new("operand", format!("`{name}` is not defined for `{scalar}`")));
+                }
+                let op = if name == "raw_div" { Binary::TruncDiv } else { Binary::TruncMod };
+                let items = left.into_iter().zip(right).map(|(one, other)| fold::binary(op, one, other));
+                Ok(made(shape, scalar, items.collect()))
+            }
+            "isnan" | "isinf" => {
+                let value = self.only(call, name)?;
+                self.each(value, |this, one, scalar| {
+                    let one = this.once(one, scalar)?;
+                    let found = if !scalar.is_float() {
+                        Expr::Const(Scalar::Bool, 0)
+                    } else if name == "isnan" {
+                        fold::binary(Binary::Ne, one.clone(), one)
+                    } else {
+                        let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+                        let size = fold::unary(crate::ir::Unary::Abs, fold::cast(scalar, wide, one));
+                        let infinite = Expr::Const(wide, fold::float_bits(wide, f64::INFINITY));
+                        fold::binary(Binary::Eq, size, infinite)
+                    };
+                    Ok((found, Scalar::Bool))
+                })
+            }
+            "dot" | "cross" => {
+                let [left, right] = self.exactly(call, name)?;
+                let left = self.listed(left)?;
+                self.tensor_method(left, name, vec![right])
+            }
+            "norm" | "normalize" => {
+                let value = self.only(call, name)?;
+                let value = self.listed(value)?;
+                let method = if name == "norm" { "norm" } else { "normalized" };
+                self.tensor_method(value, method, Vec::new())
+            }
+            "random" | "randn" => self.random(name, call),
+            _ => Err(LangError::new("call", format!("`{name}` cannot be called here"))),
+        }
+    }
+
+    fn exactly<const N: usize>(&mut self, call: &ast::ExprCall, name: &str) -> Lower<[Value; N]> {
+        let values = self.counted(call, name, N..=N)?;
+        Ok(values.try_into().expect("counted above"))
+    }
+
+    fn static_value(&mut self, value: Value) -> Lower<Value> {
+        let value = unwrap_static(value);
+        match &value {
+            // Known in themselves, or looked at when they are unrolled.
+            Value::Range(_) | Value::Ndrange(_) | Value::Grouped(_) | Value::Tuple(_) | Value::Struct(..) => {}
+            Value::Constant(Constant::Number(_)) | Value::Scalar(..) => {
+                self.known(value.clone(), "the argument of `static`")?;
+            }
+            _ => {}
+        }
+        Ok(Value::Static(Box::new(value)))
+    }
+
+    fn ndrange(&mut self, call: &ast::ExprCall) -> Lower<Value> {
+        let values = self.counted(call, "ndrange", 1..=8)?;
+        let mut bounds = Vec::new();
+        for value in values {
+            bounds.push(match unwrap_static(value) {
+                pair @ (Value::Tuple(_) | Value::Constant(Constant::Tuple(_))) => {
+                    let items = self.elements(pair)?;
+                    let Ok([from, to]) = <[Value; 2]>::try_from(items) else {
+                        return Err(LangError::new("argument-count", "a range of `ndrange` is a number, or two"));
+                    };
+                    (from, to)
+                }
+                one => (Value::int(0), one),
+            });
+        }
+        Ok(Value::Ndrange(bounds))
+    }
+
+    fn sequence(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
+        let values = self.counted(call, name, 1..=usize::MAX)?;
+        let mut lists = Vec::new();
+        for value in values {
+            lists.push(self.unrolled(value, &call.func)?);
+        }
+        let found = match name {
+            "zip" => {
+                let many = lists.iter().map(Vec::len).min().unwrap_or(0);
+                let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+                (0..many)
+                    .map(|_| Value::Tuple(lists.iter_mut().map(|list| list.next().expect("counted")).collect()))
+                    .collect()
+            }
+            "enumerate" => {
+                let number = |(at, value)| Value::Tuple(vec![Value::int(at as i128), value]);
+                lists.remove(0).into_iter().enumerate().map(number).collect()
+            }
+            "reversed" => lists.remove(0).into_iter().rev().collect(),
+            _ => lists.remove(0),
+        };
+        Ok(Value::Tuple(found))
+    }
+
+    fn loop_config(&mut self, call: &ast::ExprCall) -> Lower<Value> {
+        let Arguments { keywords, .. } = self.arguments(
+            call,
+            &["serialize", "grain_size", "block_dim", "parallelize", "block_dim_adaptive", "bit_vectorize"],
+        )?;
+        for (name, value) in keywords {
+            let value = self.known(value, "an argument of `loop_config`")?;
+            match (name.as_str(), value) {
+                ("serialize", Constant::Bool(serialize)) => self.next_loop.serialize = serialize,
+                ("parallelize", Constant::Int(threads)) => self.next_loop.serialize |= threads == 1,
+                ("grain_size", Constant::Int(grain @ 1..)) => {
+                    self.next_loop.grain = Some(u32::try_from(grain).unwrap_or(u32::MAX));
+                }
+                // What a device would be told.
+                ("block_dim" | "block_dim_adaptive" | "bit_vectorize", _) => {}
+                (name, value) => {
+                    return Err(LangError::new("type", format!("`{name}` cannot be {}", describe(&value)))
+                        .hint("`serialize` is a bool, `grain_size` a positive int"));
+                }
+            }
+        }
+        Ok(Value::Constant(Constant::None))
+    }
+
+    fn static_assert(&mut self, call: &ast::ExprCall) -> Lower<Value> {
+        let values = self.counted(call, "static_assert", 1..=2)?;
+        let mut values = values.into_iter();
+        let condition = values.next().expect("counted above");
+        let condition = self.known(condition, "the condition of `static_assert`")?;
+        if super::expr::known_truth(&Value::Constant(condition)) == Some(true) {
+            return Ok(Value::Constant(Constant::None));
+        }
+        let text = match values.next() {
+            Some(Value::Constant(Constant::Text(text))) => format!(": {text}"),
+            _ => String::new(),
+        };
+        Err(LangError::new("arithmetic", format!("a static assertion does not hold{text}")))
+    }
+
+    // -- Numbers ---------------------------------------------------------------------------------
+
+    pub(super) fn known_scalar_type(&mut self, value: Value) -> Lower<Scalar> {
+        match unwrap_static(value) {
+            Value::Constant(Constant::Scalar(scalar)) => Ok(scalar),
+            Value::Constant(Constant::Builtin("int")) => Ok(self.options.default_int),
+            Value::Constant(Constant::Builtin("float")) => Ok(self.options.default_float),
+            Value::Constant(Constant::Builtin("bool")) => Ok(Scalar::Bool),
+            other => Err(LangError::new("type", format!("expected a type such as `f32`, found {}", other.describe()))),
+        }
+    }
+
+    pub(super) fn cast_to(&mut self, to: Scalar, value: Value) -> Lower<Value> {
+        let value = self.listed(unwrap_static(value))?;
+        if self.as_tensor(&value)?.is_none() {
+            if self.options.debug {
+                self.check_cast(to, &value)?;
+            }
+            return Ok(Value::Scalar(self.scalar_as(value, to)?, to));
+        }
+        self.each(value, |_, one, scalar| Ok((fold::cast(scalar, to, one), to)))
+    }
+
+    /// In debug mode, converting a float that does not fit is an error.
+    fn check_cast(&mut self, to: Scalar, value: &Value) -> Lower<()> {
+        let Value::Scalar(expr, scalar) = value else { return Ok(()) };
+        if !scalar.is_float() || !to.is_int() {
+            return Ok(());
+        }
+        let wide = self.once(fold::cast(*scalar, Scalar::F64, expr.clone()), Scalar::F64)?;
+        let bits = if to.is_signed() { to.bits() - 1 } else { to.bits() };
+        let end = 2f64.powi(bits as i32);
+        let low = if to.is_signed() { -end - 1.0 } else { -1.0 };
+        // At 64 bits, one less is the same float.
+        let low = if to == Scalar::I64 { (-end).next_down() } else { low };
+        let constant = |value: f64| Expr::Const(Scalar::F64, value.to_bits());
+        let above = fold::binary(Binary::Lt, constant(low), wide.clone());
+        let below = fold::binary(Binary::Lt, wide.clone(), constant(end));
+        let site = self.site(format!("cast:{to}"));
+        self.emit(Kind::Check { condition: fold::binary(Binary::Both, above, below), site, values: vec![wide] })
+    }
+
+    fn convert(&mut self, name: &str, value: Value) -> Lower<Value> {
+        let value = unwrap_static(value);
+        match (name, &value) {
+            ("int", Value::Constant(Constant::Int(_))) | ("float", Value::Constant(Constant::Float(_))) => Ok(value),
+            ("int", Value::Constant(Constant::Float(float))) if float.is_finite() => Ok(Value::int(*float as i128)),
+            ("int", Value::Constant(Constant::Bool(truth))) => Ok(Value::int(i128::from(*truth))),
+            ("float", Value::Constant(Constant::Int(int))) => Ok(Value::Constant(Constant::Float(*int as f64))),
+            ("bool", _) => Ok(Value::Scalar(self.truth(value)?, Scalar::Bool)),
+            _ => {
+                let (_, scalar) = match self.as_tensor(&value)? {
+                    Some((_, scalar, _)) => ((), scalar),
+                    None => ((), self.scalar(value.clone())?.1),
+                };
+                let to = match name {
+                    // What is wide stays wide.
+                    "int" if scalar.is_int() => scalar,
+                    "int" => self.options.default_int,
+                    _ if scalar.is_float() => scalar,
+                    _ => self.options.default_float,
+                };
+                self.cast_to(to, value)
+            }
+        }
+    }
+
+    fn bit_cast(&mut self, to: Scalar, value: Value) -> Lower<Value> {
+        self.each(unwrap_static(value), |_, one, scalar| {
+            if scalar.bits() != to.bits() || scalar == Scalar::Bool || to == Scalar::Bool {
+                return Err(LangError::new("type", format!("the bits of a `{scalar}` are no `{to}`"))
+                    .hint("both types must have the same size"));
+            }
+            Ok((if scalar == to { one } else { Expr::Bits(to, Box::new(one)) }, to))
+        })
+    }
+
+    fn rounded(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
+        let mut values = self.counted(call, name, 1..=2)?;
+        let to = match values.len() {
+            2 => {
+                let second = unwrap_static(values.remove(1));
+                if name == "round" && matches!(second, Value::Constant(Constant::Int(_))) {
+                    return Err(unsupported("`round` to digits", "multiply, round, and divide"));
+                }
+                Some(self.known_scalar_type(second)?)
+            }
+            _ => None,
+        };
+        let value = values.remove(0);
+        let value = self.listed(unwrap_static(value))?;
+        let is_float = match self.as_tensor(&value)? {
+            Some((_, scalar, _)) => scalar.is_float(),
+            None => self.scalar(value.clone())?.1.is_float(),
+        };
+        let math = Math::of_name(name).expect("one of four");
+        let found = if is_float { self.math(math, vec![value])? } else { value };
+        match to {
+            Some(to) => self.cast_to(to, found),
+            None => Ok(found),
+        }
+    }
+
+    fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Lower<Value> {
+        let (then, otherwise) = (self.listed(then)?, self.listed(otherwise)?);
+        let (shape, scalar, then, otherwise) = self.alike(then, otherwise)?;
+        if let Some((condition_shape, from, conditions)) = self.as_tensor(&condition)? {
+            let many = conditions.len();
+            if shape.is_some_and(|shape| shape != condition_shape) {
+                return Err(LangError::new("shape", "`select` of vectors of other sizes"));
+            }
+            let wide = |mut items: Vec<Expr>, this: &mut Self| -> Lower<Vec<Expr>> {
+                if items.len() == 1 && many > 1 {
+                    let one = this.once(items.remove(0), scalar)?;
+                    items = vec![one; many];
+                }
+                Ok(items)
+            };
+            let (then, otherwise) = (wide(then, self)?, wide(otherwise, self)?);
+            let items = conditions.into_iter().zip(then.into_iter().zip(otherwise));
+            let items = items.map(|(condition, (a, b))| fold::select(super::expr::truth_of(condition, from), a, b));
+            return Ok(Value::Tensor(condition_shape, scalar, items.collect()));
+        }
+        let condition = self.truth(condition)?;
+        let condition = self.once(condition, Scalar::Bool)?;
+        let items = then.into_iter().zip(otherwise);
+        let items = items.map(|(a, b)| fold::select(condition.clone(), a, b)).collect();
+        Ok(made(shape, scalar, items))
+    }
+
+    fn random(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
+        let Arguments { mut values, keywords } = self.arguments(call, &["dtype"])?;
+        values.extend(keywords.into_iter().map(|(_, value)| value));
+        let scalar = match values.pop() {
+            Some(value) => self.known_scalar_type(value)?,
+            None => self.options.default_float,
+        };
+        if name == "random" {
+            return Ok(Value::Scalar(self.draw(scalar)?, scalar));
+        }
+        if !scalar.is_float() {
+            return Err(LangError::new("type", "`randn` draws floats"));
+        }
+        // Box and Muller: two uniform numbers make a normal one.
+        let number = |value: f64| Value::Scalar(Expr::Const(scalar, fold::float_bits(scalar, value)), scalar);
+        let (one, other) = (self.draw(scalar)?, self.draw(scalar)?);
+        let open = self.operate(ast::Operator::Sub, number(1.0), Value::Scalar(one, scalar))?;
+        let log = self.math(Math::Log, vec![open])?;
+        let square = self.operate(ast::Operator::Mult, number(-2.0), log)?;
+        let radius = self.math(Math::Sqrt, vec![square])?;
+        let angle = self.operate(ast::Operator::Mult, number(std::f64::consts::TAU), Value::Scalar(other, scalar))?;
+        let cosine = self.math(Math::Cos, vec![angle])?;
+        self.operate(ast::Operator::Mult, radius, cosine)
+    }
+
+    fn draw(&mut self, scalar: Scalar) -> Lower<Expr> {
+        let id = self.local("", scalar, 0);
+        self.constant.insert(id);
+        self.emit(Kind::Random(id))?;
+        Ok(Expr::Local(id))
+    }
+
+    fn atomic(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
+        let [target, value] = &call.arguments.args[..] else {
+            return Err(LangError::new("argument-count", format!("`{name}` takes 2 arguments"))
+                .hint(format!("write `{name}(x[i], value)`")));
+        };
+        let op = match name {
+            "atomic_add" | "atomic_sub" => AtomicOp::Add,
+            "atomic_mul" => AtomicOp::Mul,
+            "atomic_min" => AtomicOp::Min,
+            "atomic_max" => AtomicOp::Max,
+            "atomic_and" => AtomicOp::And,
+            "atomic_or" => AtomicOp::Or,
+            _ => AtomicOp::Xor,
+        };
+        let value = self.expr(value)?;
+        let value = self.keep(value)?;
+        self.atomic_call(op, name == "atomic_sub", target, value)
+    }
+
+    // -- Vectors and matrices --------------------------------------------------------------------
+
+    fn build_tensor(&mut self, call: &ast::ExprCall) -> Lower<Value> {
+        let Arguments { mut values, keywords } = self.arguments(call, &["dt", "dtype"])?;
+        let mut wanted = None;
+        for (_, value) in keywords {
+            wanted = Some(self.known_scalar_type(value)?);
+        }
+        if values.len() == 2 {
+            let value = values.pop().expect("there are two");
+            wanted = Some(self.known_scalar_type(value)?);
+        }
+        match <[Value; 1]>::try_from(values) {
+            Ok([value]) => self.tensor_of(unwrap_static(value), wanted),
+            Err(_) => Err(LangError::new("argument-count", "a vector is made of one list")
+                .hint("write `Vector([x, y, z])`, `Matrix([[a, b], [c, d]])`")),
+        }
+    }
+
+    fn tensor_constructor(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
+        let mut values = self.counted(call, name, 1..=3)?;
+        if matches!(name, "Matrix.rows" | "Matrix.cols" | "Matrix.diag") {
+            if name == "Matrix.diag" {
+                return self.diagonal(values);
+            }
+            let matrix = self.tensor_of(values.remove(0), None)?;
+            return if name == "Matrix.rows" { Ok(matrix) } else { self.tensor_method(matrix, "transpose", Vec::new()) };
+        }
+        let scalar = self.known_scalar_type(values.remove(0))?;
+        let what = "the size of a vector or matrix";
+        let mut sizes = Vec::new();
+        let fill = (name == "Vector.filled").then(|| values.pop()).flatten();
+        for value in &values {
+            let size = self.known_int(value, what)?;
+            if !(0..=1024).contains(&size) {
+                return Err(LangError::new("shape", format!("{what} is between 1 and 1024, found {size}")));
+            }
+            sizes.push(size as u32);
+        }
+        let shape = match (name, &sizes[..]) {
+            ("Vector.unit", [n, _]) | ("Vector.zero" | "Vector.one" | "Vector.filled", [n]) => Shape::Vector(*n),
+            ("Matrix.identity", [n]) => Shape::Matrix(*n, *n),
+            ("Matrix.zero" | "Matrix.one", [n]) => Shape::Vector(*n),
+            ("Matrix.zero" | "Matrix.one", [n, m]) => Shape::Matrix(*n, *m),
+            _ => {
+                return Err(LangError::new("argument-count", format!("`{name}` takes a type and sizes")));
+            }
+        };
+        if shape.is_empty() || shape.len() > 1024 {
+            return Err(LangError::new("shape", format!("a vector or matrix of {} numbers", shape.len())));
+        }
+        if let Some(fill) = fill {
+            let one = self.scalar_as(fill, scalar)?;
+            let one = self.once(one, scalar)?;
+            return Ok(Value::Tensor(shape, scalar, vec![one; shape.len() as usize]));
+        }
+        let is_one = |at: u32| match (name, shape) {
+            ("Vector.one" | "Matrix.one", _) => true,
+            ("Vector.unit", _) => at == sizes[1],
+            ("Matrix.identity", Shape::Matrix(n, _)) => at / n == at % n,
+            _ => false,
+        };
+        let number = |at: u32| {
+            let value = if is_one(at) { 1.0 } else { 0.0 };
+            let bits = if scalar.is_float() { fold::float_bits(scalar, value) } else { value as u64 };
+            Expr::Const(scalar, bits)
+        };
+        Ok(Value::Tensor(shape, scalar, (0..shape.len()).map(number).collect()))
+    }
+
+    fn diagonal(&mut self, mut values: Vec<Value>) -> Lower<Value> {
+        if values.len() != 2 {
+            return Err(LangError::new("argument-count", "`Matrix.diag` takes a size and a number"));
+        }
+        let value = values.pop().expect("there are two");
+        let n = self.known_int(&values[0], "the size of a matrix")?;
+        if !(1..=32).contains(&n) {
+            return Err(LangError::new("shape", format!("a {n}x{n} matrix")));
+        }
+        let (one, scalar) = self.scalar(value)?;
+        let one = self.once(one, scalar)?;
+        let n = n as u32;
+        let number = |at: u32| if at / n == at % n { one.clone() } else { Expr::Const(scalar, 0) };
+        Ok(Value::Tensor(Shape::Matrix(n, n), scalar, (0..n * n).map(number).collect()))
+    }
+
+    // -- Printing --------------------------------------------------------------------------------
+
+    fn print(&mut self, call: &ast::ExprCall) -> Lower<Value> {
+        let (mut separator, mut end) = (" ".to_owned(), "\n".to_owned());
+        for keyword in &call.arguments.keywords {
+            let value = self.expr(&keyword.value)?;
+            let Constant::Text(text) = self.known(value, "how to print")? else {
+                return Err(LangError::new("type", "`sep` and `end` are texts"));
+            };
+            match keyword.arg.as_ref().map(ast::Identifier::as_str) {
+                Some("sep") => separator = text,
+                Some("end") => end = text,
+                _ => return Err(LangError::new("argument-count", "`print` takes values, `sep` and `end`")),
+            }
+        }
+        let mut parts = Vec::new();
+        for (at, argument) in call.arguments.args.iter().enumerate() {
+            if at > 0 {
+                parts.push(Part::Text(separator.clone()));
+            }
+            parts.extend(self.text_parts(argument)?);
+        }
+        parts.push(Part::Text(end));
+        self.emit(Kind::Print(joined(parts)))?;
+        Ok(Value::Constant(Constant::None))
+    }
+
+    /// What an expression is as text: texts, and numbers that are known when the kernel runs.
+    pub(super) fn text_parts(&mut self, expr: &ast::Expr) -> Lower<Vec<Part>> {
+        let mut parts = Vec::new();
+        if let ast::Expr::FString(text) = expr {
+            for element in text.value.elements() {
+                match element {
+                    ast::InterpolatedStringElement::Literal(literal) => parts.push(Part::Text(literal.value.to_string())),
+                    ast::InterpolatedStringElement::Interpolation(one) => {
+                        if one.format_spec.is_some() {
+                            return Err(unsupported("a format in a text", "print the number as it is"));
+                        }
+                        let value = self.expr(&one.expression)?;
+                        self.value_parts(value, &mut parts)?;
+                    }
+                }
+            }
+            return Ok(parts);
+        }
+        let value = self.expr(expr)?;
+        self.value_parts(value, &mut parts)?;
+        Ok(parts)
+    }
+
+    fn value_parts(&mut self, value: Value, parts: &mut Vec<Part>) -> Lower<()> {
+        let value = unwrap_static(value);
+        if let Some((shape, scalar, items)) = self.as_tensor(&value)? {
+            let columns = match shape {
+                Shape::Vector(n) | Shape::Matrix(_, n) => n as usize,
+            };
+            let is_matrix = matches!(shape, Shape::Matrix(..));
+            parts.push(Part::Text(if is_matrix { "[[" } else { "[" }.to_owned()));
+            for (at, item) in items.into_iter().enumerate() {
+                if at > 0 {
+                    parts.push(Part::Text(if at % columns == 0 { "], [" } else { ", " }.to_owned()));
+                }
+                parts.push(Part::Value(self.once(item, scalar)?));
+            }
+            parts.push(Part::Text(if is_matrix { "]]" } else { "]" }.to_owned()));
+            return Ok(());
+        }
+        match value {
+            Value::Constant(Constant::Text(text)) => parts.push(Part::Text(text)),
+            Value::Constant(Constant::None) => parts.push(Part::Text("None".to_owned())),
+            Value::Constant(Constant::Int(value)) => parts.push(Part::Text(value.to_string())),
+            Value::Constant(Constant::Bool(value)) => {
+                parts.push(Part::Text(if value { "True" } else { "False" }.to_owned()));
+            }
+            Value::Tuple(_) | Value::Constant(Constant::Tuple(_)) => {
+                parts.push(Part::Text("(".to_owned()));
+                for (at, item) in self.elements(value)?.into_iter().enumerate() {
+                    if at > 0 {
+                        parts.push(Part::Text(", ".to_owned()));
+                    }
+                    self.value_parts(item, parts)?;
+                }
+                parts.push(Part::Text(")".to_owned()));
+            }
+            other => {
+                let (expr, scalar) = self.scalar(other)?;
+                let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+                parts.push(Part::Value(self.once(fold::cast(scalar, wide, expr), wide)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Texts that follow each other as one.
+fn joined(parts: Vec<Part>) -> Vec<Part> {
+    let mut found: Vec<Part> = Vec::new();
+    for part in parts {
+        match (found.last_mut(), part) {
+            (Some(Part::Text(before)), Part::Text(text)) => before.push_str(&text),
+            (_, part) => found.push(part),
+        }
+    }
+    found
+}
+
+/// The locals that a value is made of.
+fn collect_locals(value: &Value, into: &mut Vec<crate::ir::LocalId>) {
+    if let Value::Variable(id, _) = value {
+        into.push(*id);
+    }
+    let mut value = value.clone();
+    value.expressions_mut(&mut |expr| {
+        expr.any(&mut |one| {
+            if let Expr::Local(id) | Expr::Lane(id, _) = one {
+                into.push(*id);
+            }
+            false
+        });
+    });
+}
+

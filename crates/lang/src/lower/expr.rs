@@ -1,0 +1,831 @@
+//! Expressions: names, members, subscripts, conditions.
+
+use keyprint_source::ast::{self, CmpOp, Number};
+use keyprint_source::position::Ranged;
+
+use super::value::{self, Value, describe};
+use super::{Binding, Lower, Lowerer};
+use crate::error::LangError;
+use crate::host::{ArraySpec, Constant};
+use crate::ir::{Binary, Expr, Kind, Place, Unary};
+use crate::passes::fold;
+use crate::types::{Scalar, Shape};
+
+impl Lowerer<'_> {
+    /// Lowers an expression.
+    pub(super) fn expr(&mut self, expr: &ast::Expr) -> Lower<Value> {
+        self.deeper(|this| {
+            let outer = std::mem::replace(&mut this.current().at, expr.range());
+            let found = this.expr_at(expr)?;
+            this.current().at = outer;
+            Ok(found)
+        })
+    }
+
+    fn expr_at(&mut self, expr: &ast::Expr) -> Lower<Value> {
+        match expr {
+            ast::Expr::Name(name) => self.name(name.id.as_str()),
+            ast::Expr::NumberLiteral(literal) => self.literal(&literal.value),
+            ast::Expr::BooleanLiteral(literal) => Ok(Value::Constant(Constant::Bool(literal.value))),
+            ast::Expr::NoneLiteral(_) => Ok(Value::Constant(Constant::None)),
+            ast::Expr::StringLiteral(literal) => {
+                Ok(Value::Constant(Constant::Text(literal.value.to_str().to_owned())))
+            }
+            ast::Expr::Attribute(attribute) => {
+                let of = self.expr(&attribute.value)?;
+                self.member(of, attribute.attr.as_str())
+            }
+            ast::Expr::Subscript(subscript) => {
+                let of = self.expr(&subscript.value)?;
+                self.subscript(of, &subscript.slice)
+            }
+            ast::Expr::BinOp(one) => {
+                let operands = self.operands(&[&one.left, &one.right])?;
+                let [left, right] = two(operands);
+                self.operate(one.op, left, right)
+            }
+            ast::Expr::UnaryOp(one) => {
+                let operand = self.expr(&one.operand)?;
+                self.unary(one.op, operand)
+            }
+            ast::Expr::BoolOp(one) => self.logical(one),
+            ast::Expr::Compare(one) => self.compare(one),
+            ast::Expr::If(one) => self.conditional(one),
+            ast::Expr::Call(call) => self.call(call),
+            ast::Expr::Tuple(tuple) => self.items(&tuple.elts).map(Value::Tuple),
+            ast::Expr::List(list) => self.items(&list.elts).map(Value::Tuple),
+            ast::Expr::ListComp(one) => self.comprehension(&one.elt, &one.generators),
+            ast::Expr::Generator(one) => self.comprehension(&one.elt, &one.generators),
+            ast::Expr::Named(one) => {
+                let value = self.expr(&one.value)?;
+                let ast::Expr::Name(name) = &*one.target else {
+                    return Err(unsupported("this assignment", "assign in a statement of its own"));
+                };
+                self.assign_name(name.id.as_str(), value)?;
+                self.name(name.id.as_str())
+            }
+            ast::Expr::FString(_) => {
+                Err(unsupported("a formatted text", "use it in `print` or as the message of an `assert`"))
+            }
+            ast::Expr::Lambda(_) => Err(unsupported("a `lambda`", "write a function with `@func`")),
+            ast::Expr::Dict(_) | ast::Expr::DictComp(_) => {
+                Err(unsupported("a dict", "use a struct, or separate variables"))
+            }
+            ast::Expr::Set(_) | ast::Expr::SetComp(_) => Err(unsupported("a set", "use a tuple")),
+            ast::Expr::Await(_) | ast::Expr::Yield(_) | ast::Expr::YieldFrom(_) => {
+                Err(unsupported("a coroutine", "write to an array instead"))
+            }
+            ast::Expr::BytesLiteral(_) => Err(unsupported("bytes", "pass an array of `u8`")),
+            ast::Expr::Slice(_) => Err(unsupported("a slice", "loop over the indices")),
+            ast::Expr::Starred(_) => Err(unsupported("`*` here", "write the items out")),
+            _ => Err(unsupported("this expression", "write it in simpler terms")),
+        }
+    }
+
+    fn literal(&mut self, number: &Number) -> Lower<Value> {
+        Ok(Value::Constant(match number {
+            Number::Int(int) => match int.as_u64() {
+                Some(value) => Constant::Int(i128::from(value)),
+                None => {
+                    let text = int.to_string();
+                    return Err(LangError::new("overflow", format!("`{text}` does not fit into 64 bits")));
+                }
+            },
+            Number::Float(value) => Constant::Float(*value),
+            Number::Complex { .. } => {
+                return Err(unsupported("a complex number", "use a vector of two numbers"));
+            }
+        }))
+    }
+
+    /// Lowers items of a tuple, list or call; `*` takes apart what is known to be one.
+    pub(super) fn items(&mut self, items: &[ast::Expr]) -> Lower<Vec<Value>> {
+        let inner: Vec<&ast::Expr> = items
+            .iter()
+            .map(|item| if let ast::Expr::Starred(starred) = item { &*starred.value } else { item })
+            .collect();
+        let values = self.operands(&inner)?;
+        let mut found = Vec::new();
+        for (item, value) in items.iter().zip(values) {
+            if matches!(item, ast::Expr::Starred(_)) {
+                self.current().at = item.range();
+                found.extend(self.elements(value)?);
+            } else {
+                found.push(value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The items of something that is taken apart.
+    pub(super) fn elements(&mut self, value: Value) -> Lower<Vec<Value>> {
+        match value {
+            Value::Tuple(items) => Ok(items),
+            Value::Constant(Constant::Tuple(items)) => {
+                items.into_iter().map(|item| self.load_constant(item)).collect()
+            }
+            Value::Static(inner) => self.elements(*inner),
+            other => match self.as_tensor(&other)? {
+                Some((Shape::Vector(_), scalar, items)) => {
+                    Ok(items.into_iter().map(|item| Value::Scalar(item, scalar)).collect())
+                }
+                Some((Shape::Matrix(_, columns), scalar, items)) => Ok(items
+                    .chunks(columns as usize)
+                    .map(|row| Value::Tensor(Shape::Vector(columns), scalar, row.to_vec()))
+                    .collect()),
+                None => Err(LangError::new("unpacking", format!("{} cannot be taken apart", other.describe()))),
+            },
+        }
+    }
+
+    /// Lowers several expressions, in order: what an earlier one found does not change by a later one.
+    pub(super) fn operands(&mut self, exprs: &[&ast::Expr]) -> Lower<Vec<Value>> {
+        let mut values = Vec::new();
+        let mut ends = Vec::new();
+        for expr in exprs {
+            values.push(self.expr(expr)?);
+            ends.push(self.block().statements.len());
+        }
+        for at in (0..values.len().saturating_sub(1)).rev() {
+            if self.has_effects(ends[at]) {
+                self.stabilise(&mut values[at], ends[at])?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Whether statements from one on may change something.
+    pub(super) fn has_effects(&mut self, from: usize) -> bool {
+        let pure = |kind: &Kind| matches!(kind, Kind::Let(..) | Kind::Check { .. } | Kind::Random(_));
+        self.block().statements[from..].iter().any(|one| !pure(&one.kind))
+    }
+
+    /// Keeps what a value is now, at an earlier point of the open block.
+    pub(super) fn stabilise(&mut self, value: &mut Value, at: usize) -> Lower<()> {
+        if let Value::Variable(..) | Value::Element(..) = value
+            && let Some((shape, scalar, items)) = self.as_tensor(value)?
+        {
+            *value = Value::Tensor(shape, scalar, items);
+        }
+        let mut pending = Vec::new();
+        value.expressions_mut(&mut |expr| pending.push(expr.clone()));
+        let rest = self.block().statements.split_off(at);
+        let mut kept = Vec::new();
+        for expr in pending {
+            let scalar = expr.scalar(&self.kernel);
+            kept.push(self.once(expr, scalar)?);
+        }
+        self.block().statements.extend(rest);
+        let mut kept = kept.into_iter();
+        value.expressions_mut(&mut |expr| *expr = kept.next().expect("as many as before"));
+        Ok(())
+    }
+
+    /// Keeps what a value is now.
+    pub(super) fn keep(&mut self, mut value: Value) -> Lower<Value> {
+        let end = self.block().statements.len();
+        self.stabilise(&mut value, end)?;
+        Ok(value)
+    }
+
+    // -- Names and members -----------------------------------------------------------------------
+
+    pub(super) fn name(&mut self, name: &str) -> Lower<Value> {
+        let function = self.current();
+        if let Some(binding) = function.names.get(name).cloned() {
+            return self.read(name, binding);
+        }
+        if function.assigned.contains(name) {
+            return Err(LangError::new("undefined", format!("`{name}` is used before it is assigned"))
+                .hint(format!("assign `{name}` first; a variable of a loop is gone after it")));
+        }
+        let handle = function.handle;
+        match self.host.name(handle, name)? {
+            Some(constant) => self.load_constant(constant),
+            None => Err(LangError::new("name", format!("`{name}` is not defined"))),
+        }
+    }
+
+    fn read(&mut self, name: &str, binding: Binding) -> Lower<Value> {
+        match binding {
+            Binding::Scalar { is_set: false, .. } | Binding::Tensor { is_set: false, .. } | Binding::Unclear => {
+                Err(LangError::new("undefined", format!("`{name}` may not have been assigned here"))
+                    .hint(format!("assign `{name}` before the `if` or the loop")))
+            }
+            Binding::Scalar { id, .. } => {
+                Ok(Value::Scalar(Expr::Local(id), self.kernel.locals[id as usize].scalar))
+            }
+            Binding::Tensor { id, shape, .. } => Ok(Value::Variable(id, shape)),
+            Binding::Struct { members, kind } => {
+                let read = |(member, binding): (String, Binding)| {
+                    let value = self.read(&format!("{name}.{member}"), binding)?;
+                    Ok((member, value))
+                };
+                let members = members.into_iter().map(read).collect::<Lower<_>>()?;
+                Ok(Value::Struct(members, kind))
+            }
+            Binding::Value(value) => match value {
+                Value::Constant(constant) => self.load_constant(constant),
+                other => Ok(other),
+            },
+        }
+    }
+
+    /// A constant as a value: numbers that come with a call are read.
+    pub(super) fn load_constant(&mut self, constant: Constant) -> Lower<Value> {
+        Ok(match constant {
+            Constant::Struct(members) => {
+                let load = |(name, one): (String, Constant)| Ok((name, self.load_constant(one)?));
+                Value::Struct(members.into_iter().map(load).collect::<Lower<_>>()?, None)
+            }
+            other => Value::Constant(other),
+        })
+    }
+
+    pub(super) fn member(&mut self, of: Value, name: &str) -> Lower<Value> {
+        match of {
+            Value::Constant(Constant::Object(handle, what)) => match self.host.member(handle, name)? {
+                Some(constant) => self.load_constant(constant),
+                None => Err(LangError::new("attribute", format!("{what} has no member `{name}`"))),
+            },
+            Value::Constant(Constant::Array(spec)) => self.array_member(&spec, name),
+            Value::Constant(Constant::Builtin(of @ ("Vector" | "Matrix"))) => {
+                let found = super::call::builtin(&format!("{of}.{name}"));
+                let found = found.or_else(|| super::call::builtin(&format!("Matrix.{name}")));
+                match found {
+                    Some(found) => Ok(Value::Constant(Constant::Builtin(found))),
+                    None => Err(LangError::new("attribute", format!("`{of}` has no member `{name}`"))),
+                }
+            }
+            Value::Constant(Constant::StructType(ref kind)) => {
+                let method = kind.methods.iter().find(|(known, _)| known == name);
+                match method {
+                    Some((_, function)) => Ok(Value::Constant(function.clone())),
+                    None => Err(no_member(&of, name)),
+                }
+            }
+            Value::Struct(ref members, ref kind) => {
+                if let Some((_, value)) = members.iter().find(|(known, _)| known == name) {
+                    return Ok(value.clone());
+                }
+                let method = kind.as_ref().and_then(|kind| kind.methods.iter().find(|(known, _)| known == name));
+                match method {
+                    Some((_, Constant::Function(..))) => Ok(Value::Method(Box::new(of), name.to_owned())),
+                    _ => Err(no_member(&of, name)),
+                }
+            }
+            Value::Static(inner) => self.member(*inner, name),
+            other => self.tensor_member(other, name),
+        }
+    }
+
+    fn array_member(&mut self, spec: &ArraySpec, name: &str) -> Lower<Value> {
+        match name {
+            "shape" => {
+                let scalar = self.options.default_int;
+                let sizes = (0..spec.ndim).map(|at| match &spec.fixed {
+                    Some((_, shape)) => Value::int(i128::from(shape[usize::from(at)])),
+                    None => Value::Scalar(fold::cast(Scalar::I64, scalar, self.size(spec, at)), scalar),
+                });
+                Ok(Value::Tuple(sizes.collect()))
+            }
+            "ndim" => Ok(Value::int(i128::from(spec.ndim))),
+            "dtype" => Ok(Value::Constant(Constant::Scalar(spec.scalar))),
+            "n" | "m" if spec.element.is_some() => Ok(Value::int(match (spec.element, name) {
+                (Some(Shape::Vector(n)), "n") => i128::from(n),
+                (Some(Shape::Matrix(rows, _)), "n") => i128::from(rows),
+                (Some(Shape::Matrix(_, columns)), _) => i128::from(columns),
+                _ => 1,
+            })),
+            "fill" | "to_numpy" | "from_numpy" | "copy_from" => Err(LangError::new(
+                "attribute",
+                format!("`{name}` cannot be called in a kernel"),
+            )
+            .hint("call it from Python, before or after the kernel; or write a loop")),
+            _ => Err(no_member(&Value::Constant(Constant::Array(spec.clone())), name)),
+        }
+    }
+
+    // -- Subscripts ------------------------------------------------------------------------------
+
+    pub(super) fn subscript(&mut self, of: Value, slice: &ast::Expr) -> Lower<Value> {
+        match of {
+            Value::Constant(Constant::Array(spec)) => {
+                let index = self.array_index(&spec, slice)?;
+                self.element(&spec, index)
+            }
+            Value::Tuple(_) | Value::Constant(Constant::Tuple(_)) => {
+                let items = self.elements(of)?;
+                let at = self.expr(slice)?;
+                self.current().at = slice.range();
+                let at = self.known_int(&at, "the index of a tuple")?;
+                let length = items.len() as i128;
+                let place = if at < 0 { at + length } else { at };
+                match items.into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX)) {
+                    Some(item) => Ok(item),
+                    None => Err(LangError::new("index", format!("index {at} of a tuple of {length}"))),
+                }
+            }
+            Value::Constant(Constant::Object(handle, what)) => {
+                let at = self.expr(slice)?;
+                self.current().at = slice.range();
+                let at = self.known(at, "the index of an object")?;
+                match self.host.item(handle, &at)? {
+                    Some(found) => self.load_constant(found),
+                    None => Err(LangError::new("index", format!("{what} has nothing at {}", describe(&at)))),
+                }
+            }
+            Value::Struct(members, kind) if members.iter().all(|(_, one)| matches!(one, Value::Constant(Constant::Array(_)) | Value::Struct(..))) => {
+                // A field of structs: an array for each member.
+                let at = members.into_iter().map(|(name, one)| Ok((name, self.subscript(one, slice)?)));
+                Ok(Value::Struct(at.collect::<Lower<_>>()?, kind))
+            }
+            Value::Static(inner) => self.subscript(*inner, slice),
+            other => self.tensor_item(other, slice),
+        }
+    }
+
+    /// The indices of an element of an array, one `i64` for each dimension.
+    pub(super) fn array_index(&mut self, spec: &ArraySpec, slice: &ast::Expr) -> Lower<Vec<Expr>> {
+        let outer = std::mem::replace(&mut self.current().at, slice.range());
+        let values = match slice {
+            ast::Expr::Tuple(tuple) => self.items(&tuple.elts)?,
+            one => vec![self.expr(one)?],
+        };
+        self.current().at = slice.range();
+        let mut index = Vec::new();
+        for value in values {
+            match value {
+                Value::Constant(Constant::None) if spec.ndim == 0 => {}
+                Value::Tuple(_) | Value::Constant(Constant::Tuple(_)) => {
+                    for item in self.elements(value)? {
+                        index.push(self.one_index(spec, item)?);
+                    }
+                }
+                value => match self.as_tensor(&value)? {
+                    Some((_, scalar, items)) => {
+                        for item in items {
+                            index.push(self.one_index(spec, Value::Scalar(item, scalar))?);
+                        }
+                    }
+                    None => index.push(self.one_index(spec, value)?),
+                },
+            }
+        }
+        if index.len() != usize::from(spec.ndim) {
+            let hint = match (spec.ndim, index.len()) {
+                (0, _) => format!("write `{}[None]`", spec.name),
+                (ndim, n) if n > usize::from(ndim) && spec.element.is_some() => {
+                    format!("the element is {}: write `{}[...][...]`", "a vector or matrix", spec.name)
+                }
+                (ndim, _) => format!("give {ndim} index{}", if ndim == 1 { "" } else { "es" }),
+            };
+            return Err(LangError::new(
+                "index",
+                format!("`{}` has {} dimension{}, found {} index{}", spec.name, spec.ndim, plural(spec.ndim.into()), index.len(), if index.len() == 1 { "" } else { "es" }),
+            )
+            .hint(hint));
+        }
+        if self.options.debug {
+            self.check_bounds(spec, &mut index)?;
+        }
+        self.current().at = outer;
+        Ok(index)
+    }
+
+    fn one_index(&mut self, spec: &ArraySpec, value: Value) -> Lower<Expr> {
+        if let Value::Constant(Constant::Int(at)) = &value
+            && *at < 0
+        {
+            return Err(LangError::new("index", format!("the index {at} of `{}` is negative", spec.name))
+                .hint(format!("count from the end with `{}.shape[0] - {}`", spec.name, -at)));
+        }
+        let found = value.describe();
+        let (expr, scalar) = self.scalar(value)?;
+        if !scalar.is_int() {
+            return Err(LangError::new("index", format!("an index is an int, found {found}"))
+                .hint("convert it: `int(...)`"));
+        }
+        Ok(self.widen(expr, scalar))
+    }
+
+    /// An index in 64 bits. Sums, differences and products of signed numbers are exact there.
+    pub(super) fn widen(&self, expr: Expr, scalar: Scalar) -> Expr {
+        match expr {
+            Expr::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), one, other)
+                if scalar.is_signed() && scalar.bits() <= 32 =>
+            {
+                fold::binary(op, self.widen(*one, scalar), self.widen(*other, scalar))
+            }
+            Expr::Cast(to, inner)
+                if to == scalar && scalar == self.options.default_int && matches!(*inner, Expr::Size(..)) =>
+            {
+                *inner
+            }
+            expr => fold::cast(scalar, Scalar::I64, expr),
+        }
+    }
+
+    fn check_bounds(&mut self, spec: &ArraySpec, index: &mut [Expr]) -> Lower<()> {
+        let mut inside = Expr::Const(Scalar::Bool, 1);
+        let mut values = Vec::new();
+        for (at, one) in index.iter_mut().enumerate() {
+            *one = self.once(std::mem::replace(one, Expr::index(0)), Scalar::I64)?;
+            let size = self.size(spec, at as u8);
+            let low = fold::binary(Binary::Le, Expr::index(0), one.clone());
+            let high = fold::binary(Binary::Lt, one.clone(), size.clone());
+            inside = fold::binary(Binary::Both, inside, fold::binary(Binary::Both, low, high));
+            values.push(one.clone());
+            values.push(size);
+        }
+        if inside == Expr::Const(Scalar::Bool, 1) {
+            return Ok(());
+        }
+        let site = self.site(format!("bounds:{}", spec.name));
+        self.emit(Kind::Check { condition: inside, site, values })
+    }
+
+    pub(super) fn element(&mut self, spec: &ArraySpec, index: Vec<Expr>) -> Lower<Value> {
+        let place = Place { array: self.array(spec), index, lane: None };
+        Ok(match spec.element {
+            None => Value::Scalar(Expr::Load(Box::new(place)), spec.scalar),
+            Some(shape) => Value::Element(place, shape, spec.scalar),
+        })
+    }
+
+    // -- What is known ---------------------------------------------------------------------------
+
+    /// A value that must be known when the kernel is compiled.
+    pub(super) fn known(&mut self, value: Value, what: &str) -> Lower<Constant> {
+        match value {
+            Value::Constant(Constant::Number(spec)) => {
+                let mut error = LangError::new(
+                    "constant-needed",
+                    format!("{what} must be known when the kernel is compiled, and `{}` comes with each call", spec.name),
+                )
+                .hint(format!("annotate `{}` with `template()`", spec.name));
+                if spec.can_be_constant {
+                    error.needs.push(spec.name);
+                }
+                Err(error)
+            }
+            Value::Constant(constant) => Ok(constant),
+            Value::Static(inner) => self.known(*inner, what),
+            Value::Tuple(items) => {
+                let items = items.into_iter().map(|item| self.known(item, what)).collect::<Lower<_>>()?;
+                Ok(Constant::Tuple(items))
+            }
+            other => Err(LangError::new(
+                "constant-needed",
+                format!("{what} must be known when the kernel is compiled, found {}", other.describe()),
+            )
+            .hint("use a number, a global, or a parameter annotated with `template()`")),
+        }
+    }
+
+    pub(super) fn known_int(&mut self, value: &Value, what: &str) -> Lower<i128> {
+        match self.known(value.clone(), what)? {
+            Constant::Int(value) => Ok(value),
+            Constant::Bool(value) => Ok(i128::from(value)),
+            other => Err(LangError::new("type", format!("{what} is an int, found {}", describe(&other)))),
+        }
+    }
+
+    /// A value as a number.
+    pub(super) fn scalar(&mut self, value: Value) -> Lower<(Expr, Scalar)> {
+        match value {
+            Value::Scalar(expr, scalar) => Ok((expr, scalar)),
+            Value::Constant(Constant::Number(spec)) => Ok((self.number(&spec), spec.scalar)),
+            Value::Constant(ref constant) => {
+                let found = value::number(constant, self.options.default_int, self.options.default_float)?;
+                found.ok_or_else(|| not_a_number(&value))
+            }
+            Value::Static(inner) => self.scalar(*inner),
+            other => Err(not_a_number(&other)),
+        }
+    }
+
+    /// A value as a number of a type.
+    pub(super) fn scalar_as(&mut self, value: Value, to: Scalar) -> Lower<Expr> {
+        // What is written as a number has as many digits as the type.
+        if let Value::Constant(constant) = &value {
+            match constant {
+                Constant::Float(float) if to.is_float() => {
+                    return Ok(Expr::Const(to, fold::float_bits(to, *float)));
+                }
+                Constant::Int(int) if to.is_float() => {
+                    let (expr, scalar) = (Expr::Const(Scalar::I64, *int as u64), Scalar::I64);
+                    return Ok(if i64::try_from(*int).is_ok() {
+                        fold::cast(scalar, to, expr)
+                    } else {
+                        Expr::Const(to, fold::float_bits(to, *int as f64))
+                    });
+                }
+                Constant::Int(int) if to.is_int() => return Ok(Expr::Const(to, fold::wrap(to, *int))),
+                _ => {}
+            }
+        }
+        let (expr, scalar) = self.scalar(value)?;
+        Ok(fold::cast(scalar, to, expr))
+    }
+
+    /// A value as a vector or matrix, number by number; nothing if it is none.
+    pub(super) fn as_tensor(&mut self, value: &Value) -> Lower<Option<(Shape, Scalar, Vec<Expr>)>> {
+        Ok(Some(match value {
+            Value::Tensor(shape, scalar, items) => (*shape, *scalar, items.clone()),
+            Value::Variable(id, shape) => {
+                let lanes = (0..shape.len()).map(|at| Expr::Lane(*id, Box::new(Expr::index(at.into()))));
+                (*shape, self.kernel.locals[*id as usize].scalar, lanes.collect())
+            }
+            Value::Element(place, shape, scalar) => {
+                let lane = |at: u32| {
+                    let lane = Some(Expr::index(at.into()));
+                    Expr::Load(Box::new(Place { lane, ..place.clone() }))
+                };
+                (*shape, *scalar, (0..shape.len()).map(lane).collect())
+            }
+            Value::Constant(Constant::Tensor(shape, items)) => {
+                let items = items.iter().map(|item| self.scalar(Value::Constant(item.clone())));
+                let items: Vec<_> = items.collect::<Lower<_>>()?;
+                let scalar = items.iter().map(|one| one.1).reduce(Scalar::promote).unwrap_or(Scalar::F32);
+                let items = items.into_iter().map(|(one, from)| fold::cast(from, scalar, one)).collect();
+                (*shape, scalar, items)
+            }
+            Value::Constant(Constant::Numbers(shape, specs)) => {
+                let scalar = specs.first().map_or(Scalar::F32, |spec| spec.scalar);
+                (*shape, scalar, specs.iter().map(|spec| self.number(spec)).collect())
+            }
+            Value::Static(inner) => return self.as_tensor(inner),
+            _ => return Ok(None),
+        }))
+    }
+
+    // -- Conditions ------------------------------------------------------------------------------
+
+    /// A value as a truth value.
+    pub(super) fn truth(&mut self, value: Value) -> Lower<Expr> {
+        if let Some(known) = known_truth(&value) {
+            return Ok(Expr::Const(Scalar::Bool, u64::from(known)));
+        }
+        let (expr, scalar) = self.scalar(value).map_err(|error| match error.code {
+            "type" => LangError::new("type", error.message.replace("a number", "a condition")),
+            _ => error,
+        })?;
+        Ok(truth_of(expr, scalar))
+    }
+
+    fn logical(&mut self, one: &ast::ExprBoolOp) -> Lower<Value> {
+        let is_and = one.op == ast::BoolOp::And;
+        let mut values = one.values.iter();
+        let first = values.next().expect("there are at least two");
+        let mut result = self.expr(first)?;
+        for next in values {
+            // What is known decides now, as Python does.
+            if let Some(known) = known_truth(&result) {
+                if known == is_and {
+                    result = self.expr(next)?;
+                }
+                continue;
+            }
+            let left = self.truth(result)?;
+            let mut right = None;
+            let block = self.in_block(false, |this| {
+                let value = this.expr(next)?;
+                right = Some(this.truth(value)?);
+                Ok(())
+            })?;
+            let right = right.expect("set above");
+            let op = if is_and { Binary::Both } else { Binary::Either };
+            result = Value::Scalar(
+                if block.statements.is_empty() {
+                    fold::binary(op, left, right)
+                } else {
+                    let id = self.variable("", Scalar::Bool, 0);
+                    self.emit(Kind::Set(id, left))?;
+                    let mut block = block;
+                    let line = self.line();
+                    block.statements.push(crate::ir::Statement { line, kind: Kind::Set(id, right) });
+                    let condition = Expr::Local(id);
+                    let condition = if is_and { condition } else { fold::unary(Unary::Not, condition) };
+                    self.emit(Kind::If(condition, block, crate::ir::Block::default()))?;
+                    Expr::Local(id)
+                },
+                Scalar::Bool,
+            );
+        }
+        Ok(result)
+    }
+
+    fn compare(&mut self, one: &ast::ExprCompare) -> Lower<Value> {
+        let mut exprs: Vec<&ast::Expr> = vec![&one.left];
+        exprs.extend(one.comparators.iter());
+        let mut values = self.operands(&exprs)?;
+        if one.ops.len() > 1 {
+            for value in &mut values {
+                *value = self.keep(value.clone())?;
+            }
+        }
+        let mut result: Option<Value> = None;
+        for (at, op) in one.ops.iter().enumerate() {
+            let found = self.compare_two(*op, values[at].clone(), values[at + 1].clone())?;
+            result = Some(match result {
+                None => found,
+                Some(before) => match (known_truth(&before), known_truth(&found)) {
+                    (Some(false), _) => before,
+                    (Some(true), _) => found,
+                    _ => {
+                        let (before, found) = (self.truth(before)?, self.truth(found)?);
+                        Value::Scalar(fold::binary(Binary::Both, before, found), Scalar::Bool)
+                    }
+                },
+            });
+        }
+        Ok(result.expect("there is at least one"))
+    }
+
+    fn compare_two(&mut self, op: CmpOp, left: Value, right: Value) -> Lower<Value> {
+        let truth = |holds: bool| Ok(Value::Constant(Constant::Bool(holds)));
+        let (left, right) = (unwrap_static(left), unwrap_static(right));
+        match op {
+            CmpOp::Is | CmpOp::IsNot => {
+                let same = match (&left, &right) {
+                    (Value::Constant(a), Value::Constant(b)) => a == b,
+                    (Value::Constant(Constant::None), _) | (_, Value::Constant(Constant::None)) => false,
+                    _ => {
+                        return Err(LangError::new("comparison", "`is` compares with `None` or what is known")
+                            .hint("compare numbers with `==`"));
+                    }
+                };
+                truth(same == (op == CmpOp::Is))
+            }
+            CmpOp::In | CmpOp::NotIn => {
+                let items = self.elements(right)?;
+                let left = self.keep(left)?;
+                let mut found = Value::Constant(Constant::Bool(false));
+                for item in items {
+                    let equal = self.compare_two(CmpOp::Eq, left.clone(), item)?;
+                    found = match (known_truth(&found), known_truth(&equal)) {
+                        (Some(true), _) | (_, Some(false)) => found,
+                        (_, Some(true)) | (Some(false), _) => equal,
+                        _ => {
+                            let (found, equal) = (self.truth(found)?, self.truth(equal)?);
+                            Value::Scalar(fold::binary(Binary::Either, found, equal), Scalar::Bool)
+                        }
+                    };
+                }
+                if op == CmpOp::In { Ok(found) } else { self.unary(ast::UnaryOp::Not, found) }
+            }
+            _ => self.order(op, left, right),
+        }
+    }
+
+    fn conditional(&mut self, one: &ast::ExprIf) -> Lower<Value> {
+        let test = self.expr(&one.test)?;
+        if let Some(known) = known_truth(&test) {
+            return self.expr(if known { &one.body } else { &one.orelse });
+        }
+        let condition = self.truth(test)?;
+        let (mut then, mut otherwise) = (None, None);
+        let then_block = self.in_block(false, |this| {
+            then = Some(this.expr(&one.body)?);
+            Ok(())
+        })?;
+        let else_block = self.in_block(false, |this| {
+            otherwise = Some(this.expr(&one.orelse)?);
+            Ok(())
+        })?;
+        let (then, otherwise) = (then.expect("set above"), otherwise.expect("set above"));
+        let is_pure = then_block.statements.is_empty() && else_block.statements.is_empty();
+        let (shape, scalar, then, otherwise) = self.alike(then, otherwise)?;
+        if is_pure {
+            let condition = if shape.is_some() { self.once(condition, Scalar::Bool)? } else { condition };
+            let items = then.into_iter().zip(otherwise);
+            let items = items.map(|(then, other)| fold::select(condition.clone(), then, other)).collect();
+            return Ok(made(shape, scalar, items));
+        }
+        let ids: Vec<_> = then.iter().map(|_| self.variable("", scalar, 0)).collect();
+        let line = self.line();
+        let fill = |mut block: crate::ir::Block, items: Vec<Expr>| {
+            for (id, item) in ids.iter().zip(items) {
+                block.statements.push(crate::ir::Statement { line, kind: Kind::Set(*id, item) });
+            }
+            block
+        };
+        let kind = Kind::If(condition, fill(then_block, then), fill(else_block, otherwise));
+        self.emit(kind)?;
+        Ok(made(shape, scalar, ids.into_iter().map(Expr::Local).collect()))
+    }
+
+    /// Two values as numbers, or vectors of one shape, of one type.
+    #[allow(clippy::type_complexity, reason = "a shape, a type, and two lists")]
+    pub(super) fn alike(&mut self, a: Value, b: Value) -> Lower<(Option<Shape>, Scalar, Vec<Expr>, Vec<Expr>)> {
+        let (left, right) = (self.as_tensor(&a)?, self.as_tensor(&b)?);
+        let describe = (a.describe(), b.describe());
+        let (shape, (left, from), (right, other)) = match (left, right) {
+            (None, None) => {
+                let ((a, from), (b, other)) = (self.scalar(a)?, self.scalar(b)?);
+                (None, (vec![a], from), (vec![b], other))
+            }
+            (Some((shape, from, items)), None) => {
+                let (b, other) = self.scalar(b)?;
+                let b = self.once(b, other)?;
+                let many = vec![b; items.len()];
+                (Some(shape), (items, from), (many, other))
+            }
+            (None, Some((shape, other, items))) => {
+                let (a, from) = self.scalar(a)?;
+                let a = self.once(a, from)?;
+                (Some(shape), (vec![a; items.len()], from), (items, other))
+            }
+            (Some((shape, from, left)), Some((other_shape, other, right))) => {
+                if shape != other_shape {
+                    return Err(LangError::new("shape", format!("{} and {} do not go together", describe.0, describe.1)));
+                }
+                (Some(shape), (left, from), (right, other))
+            }
+        };
+        let scalar = if from == other { from } else { from.promote(other) };
+        let cast = |items: Vec<Expr>, from| items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
+        Ok((shape, scalar, cast(left, from), cast(right, other)))
+    }
+
+    fn comprehension(&mut self, element: &ast::Expr, generators: &[ast::Comprehension]) -> Lower<Value> {
+        let [generator] = generators else {
+            return Err(unsupported("a comprehension with several loops", "write loops"));
+        };
+        let over = self.expr(&generator.iter)?;
+        let mut found = Vec::new();
+        let outer = self.current().names.clone();
+        for item in self.unrolled(over, &generator.iter)? {
+            self.bind_target(&generator.target, item)?;
+            let mut holds = true;
+            for test in &generator.ifs {
+                let test = self.expr(test)?;
+                let test = self.known(test, "the condition of a comprehension")?;
+                holds = holds && known_truth(&Value::Constant(test)).unwrap_or(false);
+            }
+            if holds {
+                let value = self.expr(element)?;
+                found.push(self.keep(value)?);
+            }
+        }
+        self.current().names = outer;
+        Ok(Value::Tuple(found))
+    }
+}
+
+pub(super) fn two(values: Vec<Value>) -> [Value; 2] {
+    values.try_into().expect("two were lowered")
+}
+
+pub(super) fn made(shape: Option<Shape>, scalar: Scalar, mut items: Vec<Expr>) -> Value {
+    match shape {
+        Some(shape) => Value::Tensor(shape, scalar, items),
+        None => Value::Scalar(items.remove(0), scalar),
+    }
+}
+
+pub(super) fn truth_of(expr: Expr, scalar: Scalar) -> Expr {
+    if scalar == Scalar::Bool {
+        return expr;
+    }
+    fold::binary(Binary::Ne, expr, Expr::Const(scalar, 0))
+}
+
+/// The truth of something that is known.
+pub(super) fn known_truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Constant(Constant::None) => Some(false),
+        Value::Constant(Constant::Bool(value)) => Some(*value),
+        Value::Constant(Constant::Int(value)) => Some(*value != 0),
+        Value::Constant(Constant::Float(value)) => Some(*value != 0.0),
+        Value::Constant(Constant::Text(text)) => Some(!text.is_empty()),
+        Value::Constant(Constant::Tuple(items)) => Some(!items.is_empty()),
+        Value::Tuple(items) => Some(!items.is_empty()),
+        Value::Static(inner) => known_truth(inner),
+        _ => None,
+    }
+}
+
+pub(super) fn unwrap_static(value: Value) -> Value {
+    match value {
+        Value::Static(inner) => unwrap_static(*inner),
+        other => other,
+    }
+}
+
+pub(super) fn not_a_number(value: &Value) -> LangError {
+    LangError::new("type", format!("expected a number, found {}", value.describe()))
+}
+
+pub(super) fn no_member(of: &Value, name: &str) -> LangError {
+    LangError::new("attribute", format!("{} has no member `{name}`", of.describe()))
+}
+
+pub(super) fn unsupported(what: &str, instead: &str) -> LangError {
+    LangError::new("syntax", format!("{what} is not supported in kernels")).hint(instead)
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}

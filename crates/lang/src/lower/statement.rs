@@ -1,0 +1,557 @@
+//! Statements, and which variables they leave defined.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use keyprint_source::ast::visitor::{self, Visitor};
+use keyprint_source::ast::{self, Stmt};
+use keyprint_source::position::Ranged;
+
+use super::expr::{known_truth, unsupported};
+use super::value::Value;
+use super::{Binding, LoopKind, Lower, Lowerer, Returned};
+use crate::error::LangError;
+use crate::host::{Annotation, Constant};
+use crate::ir::{Expr, Kind};
+use crate::passes::fold;
+use crate::types::{Scalar, Shape};
+
+type Names = FxHashMap<String, Binding>;
+
+impl Lowerer<'_> {
+    /// Lowers statements.
+    pub(super) fn body(&mut self, body: &[Stmt]) -> Lower<()> {
+        for (at, statement) in body.iter().enumerate() {
+            if self.current().is_left {
+                // Never reached; it is counted all the same.
+                self.skip(&body[at..]);
+                break;
+            }
+            self.statement(statement)?;
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, body: &[Stmt]) {
+        self.current().statement += count(body);
+    }
+
+    fn statement(&mut self, statement: &Stmt) -> Lower<()> {
+        self.current().at = statement.range();
+        self.deeper(|this| this.statement_at(statement))?;
+        self.current().statement += 1;
+        Ok(())
+    }
+
+    fn statement_at(&mut self, statement: &Stmt) -> Lower<()> {
+        match statement {
+            Stmt::Assign(one) => self.assign(&one.targets, &one.value),
+            Stmt::AugAssign(one) => self.augment(&one.target, one.op, &one.value),
+            Stmt::AnnAssign(one) => self.annotated(one),
+            Stmt::Expr(one) => self.expression(&one.value),
+            Stmt::If(one) => self.branch(one),
+            Stmt::For(one) => self.for_loop(one),
+            Stmt::While(one) => self.while_loop(one),
+            Stmt::Break(_) => self.break_loop(),
+            Stmt::Continue(_) => self.continue_loop(),
+            Stmt::Return(one) => self.give_back(one),
+            Stmt::Pass(_) => Ok(()),
+            Stmt::Assert(one) => self.assertion(one),
+            Stmt::With(_) => Err(unsupported("`with`", "kernels hold nothing open")),
+            Stmt::Try(_) | Stmt::Raise(_) => {
+                Err(unsupported("raising and catching exceptions", "use `assert` in debug mode, or return a status"))
+            }
+            Stmt::FunctionDef(_) => Err(unsupported("a function inside a kernel", "define it outside, with `@func`")),
+            Stmt::ClassDef(_) => Err(unsupported("a class inside a kernel", "define it outside")),
+            Stmt::Import(_) | Stmt::ImportFrom(_) => Err(unsupported("`import`", "import at the top of the file")),
+            Stmt::Global(_) | Stmt::Nonlocal(_) => {
+                Err(unsupported("assigning to globals", "pass an array of one element and write to it"))
+            }
+            Stmt::Delete(_) => Err(unsupported("`del`", "variables end with their block")),
+            Stmt::Match(_) => Err(unsupported("`match`", "use `if` and `elif`")),
+            _ => Err(unsupported("this statement", "write it in simpler terms")),
+        }
+    }
+
+    fn annotated(&mut self, one: &ast::StmtAnnAssign) -> Lower<()> {
+        let Some(value) = &one.value else {
+            return Err(unsupported("declaring a variable without a value", "assign one"));
+        };
+        let annotation = self.expr(&one.annotation)?;
+        let value = self.expr(value)?;
+        let value = self.converted(annotation, value)?;
+        self.assign_to(&one.target, value)
+    }
+
+    /// A value as something that was named in an annotation.
+    pub(super) fn converted(&mut self, annotation: Value, value: Value) -> Lower<Value> {
+        match annotation {
+            Value::Constant(Constant::Scalar(scalar)) => Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar)),
+            Value::Constant(Constant::TensorType(shape, scalar)) => self.tensor_type(shape, scalar, vec![value]),
+            Value::Constant(Constant::Builtin("int")) => {
+                let scalar = self.options.default_int;
+                Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar))
+            }
+            Value::Constant(Constant::Builtin("float")) => {
+                let scalar = self.options.default_float;
+                Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar))
+            }
+            Value::Constant(Constant::Builtin("bool")) => Ok(Value::Scalar(self.truth(value)?, Scalar::Bool)),
+            other => Err(LangError::new("annotation", format!("{} is no type of a variable", other.describe()))),
+        }
+    }
+
+    fn expression(&mut self, value: &ast::Expr) -> Lower<()> {
+        // A text that stands for itself is a comment.
+        if matches!(value, ast::Expr::StringLiteral(_) | ast::Expr::EllipsisLiteral(_)) {
+            return Ok(());
+        }
+        self.expr(value).map(|_| ())
+    }
+
+    // -- Branches --------------------------------------------------------------------------------
+
+    fn branch(&mut self, one: &ast::StmtIf) -> Lower<()> {
+        let mut rest: Vec<(Option<&ast::Expr>, &[Stmt])> = vec![(Some(&one.test), &one.body)];
+        for clause in &one.elif_else_clauses {
+            rest.push((clause.test.as_ref(), &clause.body));
+        }
+        self.clauses(&rest)
+    }
+
+    fn clauses(&mut self, clauses: &[(Option<&ast::Expr>, &[Stmt])]) -> Lower<()> {
+        let Some((first, rest)) = clauses.split_first() else { return Ok(()) };
+        let (Some(test), body) = first else {
+            // The statement number of a clause's first statement is one further.
+            self.current().statement += 1;
+            self.body(first.1)?;
+            self.current().statement -= 1;
+            return Ok(());
+        };
+        let value = self.expr(test)?;
+        if let Some(known) = known_truth(&value) {
+            self.current().statement += 1;
+            if known {
+                self.body(body)?;
+                for (_, body) in rest {
+                    self.skip(body);
+                }
+            } else {
+                self.skip(body);
+                self.current().statement -= 1;
+                self.clauses(rest)?;
+                self.current().statement += 1;
+            }
+            self.current().statement -= 1;
+            return Ok(());
+        }
+        let condition = self.truth(value)?;
+        let before = self.current().names.clone();
+        self.current().statement += 1;
+        let then = self.in_block(false, |this| this.body(body))?;
+        let (after_then, then_left) = self.end_branch(&before);
+        let otherwise = self.in_block(false, |this| {
+            this.current().statement -= 1;
+            this.clauses(rest)?;
+            this.current().statement += 1;
+            Ok(())
+        })?;
+        self.current().statement -= 1;
+        let else_left = std::mem::replace(&mut self.current().is_left, false);
+        let after_else = std::mem::take(&mut self.current().names);
+        self.current().names = match (then_left, else_left) {
+            (true, false) => after_else,
+            (false, true) => after_then,
+            _ => merged(after_then, after_else),
+        };
+        self.current().is_left = then_left && else_left;
+        self.emit(Kind::If(condition, then, otherwise))
+    }
+
+    /// Ends a branch: what it has defined is known to the next one, but not set there.
+    fn end_branch(&mut self, before: &Names) -> (Names, bool) {
+        let function = self.current();
+        let after = function.names.clone();
+        let left = std::mem::replace(&mut function.is_left, false);
+        let mut next = before.clone();
+        for (name, binding) in &after {
+            match (before.get(name), binding) {
+                (None, Binding::Scalar { .. } | Binding::Tensor { .. }) => {
+                    next.insert(name.clone(), unset(binding));
+                }
+                // Another kind of thing than before: each branch may decide.
+                _ => {}
+            }
+        }
+        function.names = next;
+        (after, left)
+    }
+
+    /// Runs a body of a loop: what it defines is not known after it.
+    pub(super) fn loop_body(&mut self, work: impl FnOnce(&mut Self) -> Lower<()>) -> Lower<()> {
+        let before = self.current().names.clone();
+        work(self)?;
+        self.current().is_left = false;
+        let after = std::mem::take(&mut self.current().names);
+        let mut names = Names::default();
+        for (name, binding) in after {
+            match before.get(&name) {
+                Some(known) if same(known, &binding) => {
+                    names.insert(name, known.clone());
+                }
+                // A variable that may not have been set before may be set in the loop, or not.
+                Some(known) => {
+                    let kept = if is_alias(known) || is_alias(&binding) { Binding::Unclear } else { known.clone() };
+                    names.insert(name, kept);
+                }
+                None => {}
+            }
+        }
+        self.current().names = names;
+        Ok(())
+    }
+
+    // -- Leaving ---------------------------------------------------------------------------------
+
+    fn break_loop(&mut self) -> Lower<()> {
+        self.current().is_left = true;
+        match self.current().loops.last() {
+            Some(LoopKind::Serial) => self.emit(Kind::Break),
+            Some(LoopKind::Scoped { all, .. }) => {
+                let scope = *all;
+                self.emit(Kind::Leave(scope))
+            }
+            Some(LoopKind::Parallel) => {
+                Err(LangError::new("loop-control", "a parallel loop cannot be left with `break`")
+                    .hint("write `loop_config(serialize=True)` before the loop, or put the loop into another"))
+            }
+            None => Err(LangError::new("loop-control", "`break` outside of a loop")),
+        }
+    }
+
+    fn continue_loop(&mut self) -> Lower<()> {
+        self.current().is_left = true;
+        match self.current().loops.last() {
+            Some(LoopKind::Serial | LoopKind::Parallel | LoopKind::Scoped { one: None, .. }) => {
+                self.emit(Kind::Continue)
+            }
+            Some(LoopKind::Scoped { one: Some(scope), .. }) => {
+                let scope = *scope;
+                self.emit(Kind::Leave(scope))
+            }
+            None => Err(LangError::new("loop-control", "`continue` outside of a loop")),
+        }
+    }
+
+    fn give_back(&mut self, one: &ast::StmtReturn) -> Lower<()> {
+        let value = match &one.value {
+            Some(value) => Some(self.expr(value)?),
+            None => None,
+        };
+        let value = match value {
+            Some(Value::Constant(Constant::None)) => None,
+            other => other,
+        };
+        if self.current().exit.is_none() {
+            return self.return_from_kernel(value);
+        }
+        let value = match value {
+            Some(value) => Some(self.as_returned(value)?),
+            None => None,
+        };
+        let function = self.functions.last_mut().expect("a function is being lowered");
+        let exit = function.exit.as_mut().expect("looked at above");
+        exit.returns += 1;
+        function.is_left = true;
+        // The last statement of the function itself: nothing is skipped by it.
+        let is_plain = exit.depth == self.open.len() && exit.returns == 1;
+        if is_plain {
+            let value = match value {
+                Some(value) => Some(self.keep(value)?),
+                None => None,
+            };
+            let exit = self.current().exit.as_mut().expect("looked at above");
+            exit.result = value;
+            return Ok(());
+        }
+        let (scope, known) = (exit.scope, exit.result.clone());
+        exit.is_used = true;
+        match (known, value) {
+            (None, None) => {}
+            (None, Some(value)) if exit.returns == 1 => {
+                let home = exit.depth - 1;
+                let result = self.result_variable(value, home)?;
+                self.current().exit.as_mut().expect("looked at above").result = Some(result);
+            }
+            (Some(place), Some(value)) => {
+                let found = value.describe();
+                self.store_value(place.clone(), value).map_err(|error| match error.code {
+                    "type" | "shape" | "assignment" => LangError::new(
+                        "return",
+                        format!("another `return` gives {}, and this one {found}", place.describe()),
+                    ),
+                    _ => error,
+                })?;
+            }
+            _ => {
+                return Err(LangError::new("return", "one `return` gives a value, and another does not")
+                    .hint("return the same kind of thing everywhere"));
+            }
+        }
+        self.emit(Kind::Leave(scope))
+    }
+
+    /// What a function gives back, as its annotation says.
+    fn as_returned(&mut self, value: Value) -> Lower<Value> {
+        let annotation = self.current().source.returns.clone();
+        Ok(match annotation {
+            Annotation::Scalar(scalar) => {
+                let found = value.describe();
+                let expr = self.scalar_as(value, scalar).map_err(|error| match error.code {
+                    "type" => LangError::new("return", format!("the function returns a `{scalar}`, found {found}")),
+                    _ => error,
+                })?;
+                Value::Scalar(expr, scalar)
+            }
+            Annotation::Tensor(shape, scalar) => {
+                let found = value.describe();
+                let value = self.listed(value)?;
+                match self.as_tensor(&value)? {
+                    Some((given, from, items)) if given == shape => {
+                        let items = items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
+                        Value::Tensor(shape, scalar, items)
+                    }
+                    _ => {
+                        let expected = super::value::tensor_text(shape, Some(scalar));
+                        return Err(LangError::new("return", format!("the function returns {expected}, found {found}")));
+                    }
+                }
+            }
+            _ => value,
+        })
+    }
+
+    /// Makes a variable for what is returned, where the call is.
+    fn result_variable(&mut self, value: Value, home: usize) -> Lower<Value> {
+        let binding = match value {
+            Value::Constant(Constant::Int(_) | Constant::Float(_) | Constant::Bool(_) | Constant::Number(_))
+            | Value::Scalar(..) => {
+                let (expr, scalar) = self.scalar(value)?;
+                let id = self.local("", scalar, 0);
+                self.open[home].block.locals.push(id);
+                self.emit(Kind::Set(id, expr))?;
+                return Ok(Value::Scalar(Expr::Local(id), scalar));
+            }
+            Value::Struct(members, kind) => {
+                let mut found = Vec::new();
+                for (name, member) in members {
+                    found.push((name, self.result_variable(member, home)?));
+                }
+                return Ok(Value::Struct(found, kind));
+            }
+            Value::Tuple(items) => {
+                let items = items.into_iter().map(|item| self.result_variable(item, home));
+                return Ok(Value::Tuple(items.collect::<Lower<_>>()?));
+            }
+            other => other,
+        };
+        if let Some((shape, scalar, items)) = self.as_tensor(&binding)? {
+            let id = self.local("", scalar, shape.len());
+            self.open[home].block.locals.push(id);
+            for (at, item) in items.into_iter().enumerate() {
+                self.emit(Kind::SetLane(id, Expr::index(at as i64), item))?;
+            }
+            return Ok(Value::Variable(id, shape));
+        }
+        Err(LangError::new("return", format!("{} cannot be returned from a branch", binding.describe()))
+            .hint("return it at the end of the function"))
+    }
+
+    fn return_from_kernel(&mut self, value: Option<Value>) -> Lower<()> {
+        if self.private.is_some() {
+            return Err(LangError::new("return", "a parallel loop cannot return")
+                .hint("return after the loop; or write `loop_config(serialize=True)` before it"));
+        }
+        self.current().is_left = true;
+        let Some(value) = value else {
+            if !self.kernel.results.is_empty() {
+                return Err(LangError::new("return", "one `return` gives a value, and another does not"));
+            }
+            self.result.get_or_insert(Returned::Nothing);
+            return self.emit(Kind::Return(Vec::new()));
+        };
+        let value = self.as_returned(value)?;
+        let mut items = Vec::new();
+        let result = self.returned(value, &mut items)?;
+        match &self.result {
+            None => {
+                self.kernel.results = items.iter().map(|one| one.1).collect();
+                self.result = Some(result);
+            }
+            Some(known) if shapes(known) != shapes(&result) => {
+                return Err(LangError::new("return", "another `return` gives something else")
+                    .hint("return the same kind of thing everywhere"));
+            }
+            Some(_) => {}
+        }
+        let values = items.into_iter().zip(self.kernel.results.clone());
+        let values = values.map(|((one, from), to)| fold::cast(from, to, one)).collect();
+        self.emit(Kind::Return(values))
+    }
+
+    fn returned(&mut self, value: Value, items: &mut Vec<(Expr, Scalar)>) -> Lower<Returned> {
+        if let Some((shape, scalar, all)) = self.as_tensor(&value)? {
+            items.extend(all.into_iter().map(|one| (one, scalar)));
+            return Ok(Returned::Tensor(shape, scalar));
+        }
+        match value {
+            Value::Tuple(all) => {
+                let all = all.into_iter().map(|one| self.returned(one, items)).collect::<Lower<_>>()?;
+                Ok(Returned::Tuple(all))
+            }
+            Value::Constant(Constant::Tuple(all)) => {
+                let all = all.into_iter().map(|one| self.returned(Value::Constant(one), items));
+                Ok(Returned::Tuple(all.collect::<Lower<_>>()?))
+            }
+            other => {
+                let found = other.describe();
+                let (expr, scalar) = self.scalar(other).map_err(|error| match error.code {
+                    "type" => LangError::new("return", format!("a kernel cannot return {found}"))
+                        .hint("return numbers, vectors, matrices or tuples of them"),
+                    _ => error,
+                })?;
+                items.push((expr, scalar));
+                Ok(Returned::Scalar(scalar))
+            }
+        }
+    }
+
+    fn assertion(&mut self, one: &ast::StmtAssert) -> Lower<()> {
+        if !self.options.debug {
+            return Ok(());
+        }
+        let value = self.expr(&one.test)?;
+        let condition = self.truth(value)?;
+        let (text, values) = match one.msg.as_deref() {
+            None => (String::new(), Vec::new()),
+            Some(message) => self.message(message)?,
+        };
+        let site = self.site(format!("assert:{text}"));
+        self.emit(Kind::Check { condition, site, values })
+    }
+
+    /// The message of an assertion: a text with `{}` for numbers, and the numbers.
+    fn message(&mut self, message: &ast::Expr) -> Lower<(String, Vec<Expr>)> {
+        let parts = self.text_parts(message)?;
+        let (mut text, mut values) = (String::new(), Vec::new());
+        for part in parts {
+            match part {
+                crate::ir::Part::Text(one) => text.push_str(&one.replace('{', "{{").replace('}', "}}")),
+                crate::ir::Part::Value(one) => {
+                    text.push_str("{}");
+                    values.push(one);
+                }
+            }
+        }
+        Ok((text, values))
+    }
+}
+
+/// What several ways leave behind.
+fn merged(one: Names, other: Names) -> Names {
+    let mut found = Names::default();
+    for (name, binding) in &one {
+        let merged = match (binding, other.get(name)) {
+            (Binding::Scalar { id, is_set }, Some(Binding::Scalar { id: same, is_set: also })) if id == same => {
+                Binding::Scalar { id: *id, is_set: *is_set && *also }
+            }
+            (Binding::Tensor { id, shape, is_set }, Some(Binding::Tensor { id: same, is_set: also, .. }))
+                if id == same =>
+            {
+                Binding::Tensor { id: *id, shape: *shape, is_set: *is_set && *also }
+            }
+            (binding, Some(known)) if same(binding, known) => binding.clone(),
+            (binding, None) if !is_alias(binding) => unset(binding),
+            _ => Binding::Unclear,
+        };
+        found.insert(name.clone(), merged);
+    }
+    for (name, binding) in other {
+        found.entry(name).or_insert_with(|| unset(&binding));
+    }
+    found
+}
+
+fn unset(binding: &Binding) -> Binding {
+    match binding {
+        Binding::Scalar { id, .. } => Binding::Scalar { id: *id, is_set: false },
+        Binding::Tensor { id, shape, .. } => Binding::Tensor { id: *id, shape: *shape, is_set: false },
+        _ => Binding::Unclear,
+    }
+}
+
+fn is_alias(binding: &Binding) -> bool {
+    matches!(binding, Binding::Value(_) | Binding::Unclear)
+}
+
+/// Whether two names stand for the same.
+fn same(one: &Binding, other: &Binding) -> bool {
+    match (one, other) {
+        (Binding::Scalar { id, is_set }, Binding::Scalar { id: same, is_set: also })
+        | (Binding::Tensor { id, is_set, .. }, Binding::Tensor { id: same, is_set: also, .. }) => {
+            id == same && is_set == also
+        }
+        (Binding::Struct { members, .. }, Binding::Struct { members: others, .. }) => {
+            members.len() == others.len() && members.iter().zip(others).all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1))
+        }
+        (Binding::Value(one), Binding::Value(other)) => format!("{one:?}") == format!("{other:?}"),
+        _ => false,
+    }
+}
+
+fn shapes(returned: &Returned) -> Vec<Option<Shape>> {
+    match returned {
+        Returned::Nothing => Vec::new(),
+        Returned::Scalar(_) => vec![None],
+        Returned::Tensor(shape, _) => vec![Some(*shape)],
+        Returned::Tuple(all) => all.iter().flat_map(shapes).collect(),
+    }
+}
+
+/// The names that a function assigns, in whatever way.
+pub(super) fn assigned_names(body: &[Stmt]) -> FxHashSet<String> {
+    struct Names(FxHashSet<String>);
+    impl<'a> Visitor<'a> for Names {
+        fn visit_expr(&mut self, expr: &'a ast::Expr) {
+            if let ast::Expr::Name(name) = expr
+                && name.ctx.is_store()
+            {
+                self.0.insert(name.id.to_string());
+            }
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut names = Names(FxHashSet::default());
+    names.visit_body(body);
+    names.0
+}
+
+/// Statements, those inside others included.
+pub(super) fn count(body: &[Stmt]) -> u32 {
+    struct Counter(u32);
+    impl<'a> Visitor<'a> for Counter {
+        fn visit_stmt(&mut self, stmt: &'a Stmt) {
+            self.0 += 1;
+            visitor::walk_stmt(self, stmt);
+        }
+    }
+    let mut counter = Counter(0);
+    counter.visit_body(body);
+    counter.0
+}
+
+pub(super) fn without_docstring(body: &[Stmt]) -> &[Stmt] {
+    match body.first() {
+        Some(Stmt::Expr(first)) if matches!(&*first.value, ast::Expr::StringLiteral(_)) => &body[1..],
+        _ => body,
+    }
+}

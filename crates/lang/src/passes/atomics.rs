@@ -1,0 +1,250 @@
+//! Atomic changes that need not be atomic.
+//!
+//! In a parallel loop every `+=` on an element is atomic, because another iteration may change the same
+//! one. Often none can: the element is named by the very variables of the loop. Or all of them change
+//! one variable that none reads: then each thread keeps a share of its own, and the shares are put
+//! together at the end.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ir::{
+    ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Local, LocalId, Parallel, Place,
+    Reduction,
+};
+use crate::passes::fold;
+use crate::types::Scalar;
+
+/// Makes plain changes and reductions of atomics, where that is the same.
+pub fn relax_atomics(kernel: &mut Kernel) {
+    let mut body = std::mem::take(&mut kernel.body);
+    outermost(kernel, &mut body);
+    kernel.body = body;
+}
+
+fn outermost(kernel: &mut Kernel, block: &mut Block) {
+    for statement in &mut block.statements {
+        match &mut statement.kind {
+            Kind::Parallel(one) => {
+                // Old values tell the order of changes: a reduction has none.
+                crate::passes::dead::forget_unread(&mut one.body);
+                own_elements(kernel, one);
+                reductions(kernel, one);
+            }
+            kind => kind.parts_mut(&mut |_| {}, &mut |inner| outermost(kernel, inner)),
+        }
+    }
+}
+
+/// Everything that is written in a block: by plain stores and by atomics.
+fn written(block: &Block) -> Vec<&Place> {
+    let mut places = Vec::new();
+    block.each(&mut |statement| match &statement.kind {
+        Kind::Store(place, _) => places.push(place),
+        Kind::Atomic(Atomic { target: AtomicTarget::Place(place), .. }) => places.push(place),
+        _ => {}
+    });
+    places
+}
+
+/// Makes plain changes of atomics if every element that is written is one that belongs to its iteration.
+fn own_elements(kernel: &mut Kernel, one: &mut Parallel) {
+    let variables = one.variables.clone();
+    let owned = |place: &Place| is_own(place, &variables);
+    let places = written(&one.body);
+    let Some(first) = places.first() else { return };
+    // By the same indices, so that one array by two names is no trouble.
+    if !places.iter().all(|place| owned(place) && place.index == first.index) {
+        return;
+    }
+    let mut has_atomics = false;
+    one.body.each(&mut |statement| has_atomics |= matches!(statement.kind, Kind::Atomic(_)));
+    if !has_atomics {
+        return;
+    }
+    // Another iteration must not look at an element while it changes, either: it would have seen it
+    // before or after, and now could see neither. Reads of other elements of such arrays keep the atomics.
+    let arrays: FxHashSet<ArrayId> = places.iter().map(|place| place.array).collect();
+    let mut reads_others = false;
+    one.body.each_expr(&mut |expr| {
+        expr.any(&mut |inner| {
+            if let Expr::Load(place) = inner {
+                reads_others |= arrays.contains(&place.array) && !owned(place);
+            }
+            false
+        });
+    });
+    if reads_others {
+        return;
+    }
+    let mut arrays: Vec<ArrayId> = arrays.into_iter().collect();
+    arrays.sort_unstable();
+    for (at, array) in arrays.iter().enumerate() {
+        for other in &arrays[at + 1..] {
+            if !kernel.apart.contains(&(*array, *other)) {
+                kernel.apart.push((*array, *other));
+            }
+        }
+    }
+    relax(kernel, &mut one.body);
+}
+
+/// Whether an element is named by all variables of the loop, each in a dimension of its own.
+fn is_own(place: &Place, variables: &[LocalId]) -> bool {
+    variables.iter().all(|variable| {
+        place.index.iter().any(|index| match index {
+            Expr::Local(id) => id == variable,
+            Expr::Cast(Scalar::I64, inner) => matches!(&**inner, Expr::Local(id) if id == variable),
+            _ => false,
+        })
+    })
+}
+
+fn relax(kernel: &Kernel, block: &mut Block) {
+    for statement in &mut block.statements {
+        statement.kind.parts_mut(&mut |_| {}, &mut |inner| relax(kernel, inner));
+        let Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), value, old: None }) = &statement.kind else {
+            continue;
+        };
+        let before = Expr::Load(Box::new(place.clone()));
+        let scalar = kernel.arrays[place.array as usize].scalar;
+        statement.kind = Kind::Store(place.clone(), combined(*op, before, value.clone(), scalar));
+    }
+}
+
+/// What a change makes of a number.
+pub(crate) fn combined(op: AtomicOp, one: Expr, other: Expr, scalar: Scalar) -> Expr {
+    let (op, is_bits) = match op {
+        AtomicOp::Add => (Binary::Add, false),
+        AtomicOp::Mul => (Binary::Mul, false),
+        AtomicOp::Min => (Binary::Min, false),
+        AtomicOp::Max => (Binary::Max, false),
+        AtomicOp::And => (Binary::And, true),
+        AtomicOp::Or => (Binary::Or, true),
+        AtomicOp::Xor => (Binary::Xor, true),
+    };
+    let wide = match scalar {
+        Scalar::F16 => Scalar::F32,
+        Scalar::Bool if !is_bits => Scalar::I32,
+        other => other,
+    };
+    let found = fold::binary(op, fold::cast(scalar, wide, one), fold::cast(scalar, wide, other));
+    fold::cast(wide, scalar, found)
+}
+
+/// Makes reductions of variables, and of elements that are the same for all iterations, that are only
+/// changed in one way.
+fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
+    let mut ways: FxHashMap<LocalId, Option<AtomicOp>> = FxHashMap::default();
+    let mut places: Vec<(Place, Option<AtomicOp>)> = Vec::new();
+    let inside = locals_of(&one.body, &one.variables);
+    one.body.each(&mut |statement| match &statement.kind {
+        Kind::Atomic(Atomic { op, target: AtomicTarget::Local(id), old, .. }) => {
+            let way = ways.entry(*id).or_insert(Some(*op));
+            if old.is_some() || *way != Some(*op) {
+                *way = None;
+            }
+        }
+        Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), old, .. }) => {
+            let fits = old.is_none() && is_invariant(place, &inside);
+            match places.iter_mut().find(|(known, _)| known.array == place.array) {
+                None => places.push((place.clone(), fits.then_some(*op))),
+                Some((known, way)) => {
+                    if !fits || known != place || *way != Some(*op) {
+                        *way = None;
+                    }
+                }
+            }
+        }
+        _ => {}
+    });
+    let (mut read, mut touched) = (FxHashSet::default(), FxHashSet::default());
+    one.body.each_expr(&mut |expr| {
+        expr.any(&mut |inner| {
+            match inner {
+                Expr::Local(id) | Expr::Lane(id, _) => drop(read.insert(*id)),
+                Expr::Load(place) => drop(touched.insert(place.array)),
+                _ => {}
+            }
+            false
+        });
+    });
+    one.body.each(&mut |statement| match &statement.kind {
+        Kind::Set(id, _) | Kind::SetLane(id, ..) => drop(read.insert(*id)),
+        Kind::Store(place, _) => drop(touched.insert(place.array)),
+        _ => {}
+    });
+    // One element by two names, if two arrays are one: only a single array is reduced into.
+    let many = places.len() > 1;
+    let mut found = Vec::new();
+    for (id, way) in ways {
+        if let Some(op) = way
+            && !read.contains(&id)
+        {
+            found.push((AtomicTarget::Local(id), op, kernel.locals[id as usize].scalar));
+        }
+    }
+    for (place, way) in places {
+        if let Some(op) = way
+            && !touched.contains(&place.array)
+            && !many
+        {
+            let scalar = kernel.arrays[place.array as usize].scalar;
+            found.push((AtomicTarget::Place(place), op, scalar));
+        }
+    }
+    // In the order of the program, whatever order the map has.
+    found.sort_by_key(|(target, ..)| match target {
+        AtomicTarget::Local(id) => (0, *id),
+        AtomicTarget::Place(place) => (1, place.array),
+    });
+    for (target, op, scalar) in found {
+        if scalar == Scalar::F16 || scalar == Scalar::Bool {
+            continue;
+        }
+        let local = kernel.locals.len() as LocalId;
+        kernel.locals.push(Local { name: "share".to_owned(), scalar, lanes: 0 });
+        fold_into(&mut one.body, &target, op, local, scalar);
+        one.reductions.push(Reduction { op, local, target });
+    }
+}
+
+/// Locals that iterations have for themselves.
+fn locals_of(body: &Block, variables: &[LocalId]) -> FxHashSet<LocalId> {
+    let mut found: FxHashSet<LocalId> = variables.iter().copied().collect();
+    fn collect(block: &Block, found: &mut FxHashSet<LocalId>) {
+        found.extend(&block.locals);
+        for statement in &block.statements {
+            found.extend(statement.kind.sets());
+            if let Kind::For(one) = &statement.kind {
+                found.insert(one.variable);
+            }
+            if let Kind::Atomic(Atomic { old: Some(id), .. }) = &statement.kind {
+                found.insert(*id);
+            }
+            statement.kind.parts(&mut |_| {}, &mut |inner| collect(inner, found));
+        }
+    }
+    collect(body, &mut found);
+    found
+}
+
+fn is_invariant(place: &Place, inside: &FxHashSet<LocalId>) -> bool {
+    place.expressions().all(|expr| {
+        !expr.any(&mut |one| match one {
+            Expr::Local(id) | Expr::Lane(id, _) => inside.contains(id),
+            Expr::Load(_) => true,
+            _ => false,
+        })
+    })
+}
+
+fn fold_into(block: &mut Block, target: &AtomicTarget, op: AtomicOp, local: LocalId, scalar: Scalar) {
+    for statement in &mut block.statements {
+        statement.kind.parts_mut(&mut |_| {}, &mut |inner| fold_into(inner, target, op, local, scalar));
+        if let Kind::Atomic(atomic) = &statement.kind
+            && atomic.target == *target
+        {
+            statement.kind = Kind::Set(local, combined(op, Expr::Local(local), atomic.value.clone(), scalar));
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! The kernel language, bound: lowering with a host of Python objects, the C compiler, loading.
+
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use keyprint_codegen::generate;
+use keyprint_lang::error::CODES;
+use keyprint_lang::host::{
+    Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter, StructType,
+};
+use keyprint_lang::lower::call::builtin;
+use keyprint_lang::types::{Scalar, Shape};
+use keyprint_lang::{LangError, Options, Returned, ir, lower, passes};
+use keyprint_runtime::toolchain::{self, Compiler};
+use keyprint_runtime::{failure, output, pool, random, table};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+
+/// Answers by asking a Python object.
+struct PyHost<'py> {
+    host: Bound<'py, PyAny>,
+    objects: Vec<Bound<'py, PyAny>>,
+    /// An exception of the host that is none of the language.
+    raised: Option<PyErr>,
+}
+
+impl<'py> PyHost<'py> {
+    fn handle(&mut self, object: Bound<'py, PyAny>) -> Handle {
+        if let Some(known) = self.objects.iter().position(|known| known.is(&object)) {
+            return known;
+        }
+        self.objects.push(object);
+        self.objects.len() - 1
+    }
+
+    /// What Python made of a question: an answer, or an error of the language.
+    fn answer<T>(&mut self, found: PyResult<T>) -> Result<T, LangError> {
+        found.map_err(|error| {
+            let py = self.host.py();
+            let value = error.value(py);
+            let part = |name: &str| value.getattr(name).ok().and_then(|one| one.extract::<String>().ok());
+            if let (Some(code), Ok(true)) = (part("language_code"), value.hasattr("language_code"))
+                && let Some((code, _)) = CODES.iter().find(|(known, _)| *known == code)
+            {
+                let mut made = LangError::new(code, part("message").unwrap_or_default());
+                made.hint = part("hint");
+                return made;
+            }
+            self.raised = Some(error);
+            LangError::new("source", "the host failed")
+        })
+    }
+
+    /// Reads a constant as the Python half writes it: a tuple that begins with what it is.
+    fn constant(&mut self, fact: &Bound<'py, PyAny>) -> PyResult<Constant> {
+        if fact.is_none() {
+            return Ok(Constant::None);
+        }
+        if fact.is_exact_instance_of::<PyBool>() {
+            return Ok(Constant::Bool(fact.extract()?));
+        }
+        if fact.is_exact_instance_of::<PyInt>() {
+            return Ok(Constant::Int(fact.extract().map_err(|_| PyValueError::new_err("an int too large"))?));
+        }
+        if fact.is_exact_instance_of::<PyFloat>() {
+            return Ok(Constant::Float(fact.extract()?));
+        }
+        if fact.is_exact_instance_of::<PyString>() {
+            return Ok(Constant::Text(fact.extract()?));
+        }
+        let fact = fact.cast::<PyTuple>()?;
+        let kind: String = fact.get_item(0)?.extract()?;
+        let item = |at: usize| fact.get_item(at);
+        let text = |at: usize| -> PyResult<String> { fact.get_item(at)?.extract() };
+        Ok(match &*kind {
+            "scalar" => Constant::Scalar(scalar(&text(1)?)?),
+            "tensor type" => Constant::TensorType(shape(&item(1)?)?, scalar(&text(2)?)?),
+            "struct type" => Constant::StructType(self.struct_type(fact)?),
+            "builtin" => {
+                let name = text(1)?;
+                let known = builtin(&name);
+                Constant::Builtin(known.ok_or_else(|| PyValueError::new_err(format!("no builtin `{name}`")))?)
+            }
+            "function" => {
+                let handle = self.handle(item(1)?);
+                let bound = item(2)?;
+                let bound = if bound.is_none() { None } else { Some(Box::new(self.constant(&bound)?)) };
+                Constant::Function(handle, bound)
+            }
+            "tuple" => Constant::Tuple(self.constants(&item(1)?)?),
+            "tensor" => Constant::Tensor(shape(&item(1)?)?, self.constants(&item(2)?)?),
+            "array" => Constant::Array(array_spec(fact)?),
+            "number" => Constant::Number(number_spec(fact)?),
+            "numbers" => {
+                let mut specs = Vec::new();
+                for one in item(2)?.try_iter()? {
+                    specs.push(number_spec(one?.cast::<PyTuple>()?)?);
+                }
+                Constant::Numbers(shape(&item(1)?)?, specs)
+            }
+            "struct" => Constant::Struct(self.members(&item(1)?)?),
+            "object" => {
+                let handle = self.handle(item(1)?);
+                Constant::Object(handle, text(2)?)
+            }
+            _ => return Err(PyValueError::new_err(format!("no such fact: `{kind}`"))),
+        })
+    }
+
+    fn constants(&mut self, items: &Bound<'py, PyAny>) -> PyResult<Vec<Constant>> {
+        items.try_iter()?.map(|item| self.constant(&item?)).collect()
+    }
+
+    fn members(&mut self, items: &Bound<'py, PyAny>) -> PyResult<Vec<(String, Constant)>> {
+        let mut found = Vec::new();
+        for item in items.try_iter()? {
+            let (name, fact): (String, Bound<'py, PyAny>) = item?.extract()?;
+            found.push((name, self.constant(&fact)?));
+        }
+        Ok(found)
+    }
+
+    fn struct_type(&mut self, fact: &Bound<'py, PyTuple>) -> PyResult<Rc<StructType>> {
+        Ok(Rc::new(StructType {
+            name: fact.get_item(1)?.extract()?,
+            members: self.members(&fact.get_item(2)?)?,
+            methods: self.members(&fact.get_item(3)?)?,
+        }))
+    }
+
+    fn annotation(&mut self, fact: &Bound<'py, PyAny>) -> PyResult<Annotation> {
+        if let Ok(word) = fact.extract::<String>() {
+            return Ok(match &*word {
+                "template" => Annotation::Template,
+                "array" => Annotation::Array,
+                "object" => Annotation::Object,
+                _ => Annotation::Missing,
+            });
+        }
+        Ok(match self.constant(fact)? {
+            Constant::Scalar(scalar) => Annotation::Scalar(scalar),
+            Constant::TensorType(shape, scalar) => Annotation::Tensor(shape, scalar),
+            Constant::StructType(kind) => Annotation::Struct(kind),
+            _ => Annotation::Missing,
+        })
+    }
+
+    fn source(&mut self, handle: Handle) -> PyResult<FunctionSource> {
+        let py = self.host.py();
+        let function = self.objects[handle].clone();
+        let fact = self.host.call_method1(intern!(py, "function"), (function,))?.cast_into::<PyTuple>()?;
+        let mut parameters = Vec::new();
+        for item in fact.get_item(5)?.try_iter()? {
+            let item = item?.cast_into::<PyTuple>()?;
+            let default = item.get_item(2)?.cast_into::<PyTuple>()?;
+            parameters.push(Parameter {
+                name: item.get_item(0)?.extract()?,
+                annotation: self.annotation(&item.get_item(1)?)?,
+                default: match default.get_item(0) {
+                    Ok(default) => Some(self.constant(&default)?),
+                    Err(_) => None,
+                },
+            });
+        }
+        Ok(FunctionSource {
+            name: fact.get_item(0)?.extract()?,
+            file: fact.get_item(1)?.extract()?,
+            line: fact.get_item(2)?.extract()?,
+            indent: fact.get_item(3)?.extract()?,
+            text: fact.get_item(4)?.extract()?,
+            parameters,
+            returns: self.annotation(&fact.get_item(6)?)?,
+        })
+    }
+
+    /// Asks for something that may not be there: the answer is a tuple of one fact, or an empty one.
+    fn ask(&mut self, found: PyResult<Bound<'py, PyAny>>) -> Result<Option<Constant>, LangError> {
+        let read = |this: &mut Self, found: Bound<'py, PyAny>| -> PyResult<Option<Constant>> {
+            let found = found.cast_into::<PyTuple>()?;
+            if found.is_empty() { Ok(None) } else { this.constant(&found.get_item(0)?).map(Some) }
+        };
+        let found = found.and_then(|found| read(self, found));
+        self.answer(found)
+    }
+}
+
+impl Host for PyHost<'_> {
+    fn name(&mut self, function: Handle, name: &str) -> Result<Option<Constant>, LangError> {
+        let py = self.host.py();
+        let found = self.host.call_method1(intern!(py, "name"), (&self.objects[function], name));
+        self.ask(found)
+    }
+
+    fn member(&mut self, object: Handle, name: &str) -> Result<Option<Constant>, LangError> {
+        let py = self.host.py();
+        let found = self.host.call_method1(intern!(py, "member"), (&self.objects[object], name));
+        self.ask(found)
+    }
+
+    fn item(&mut self, object: Handle, at: &Constant) -> Result<Option<Constant>, LangError> {
+        let py = self.host.py();
+        let at = match at {
+            Constant::Int(at) => at.into_pyobject(py).map(|one| one.into_any().unbind()),
+            Constant::Text(at) => Ok(PyString::new(py, at).into_any().unbind()),
+            Constant::Bool(at) => Ok(PyBool::new(py, *at).to_owned().into_any().unbind()),
+            _ => return Ok(None),
+        };
+        let Ok(at) = at;
+        let found = self.host.call_method1(intern!(py, "item"), (&self.objects[object], at));
+        self.ask(found)
+    }
+
+    fn function(&mut self, function: Handle) -> Result<FunctionSource, LangError> {
+        let found = self.source(function);
+        self.answer(found)
+    }
+}
+
+fn scalar(name: &str) -> PyResult<Scalar> {
+    Scalar::of_name(name).ok_or_else(|| PyValueError::new_err(format!("no such type: `{name}`")))
+}
+
+fn shape(sizes: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    match sizes.extract::<Vec<u32>>()?[..] {
+        [n] => Ok(Shape::Vector(n)),
+        [rows, columns] => Ok(Shape::Matrix(rows, columns)),
+        _ => Err(PyValueError::new_err("a vector has one size, a matrix two")),
+    }
+}
+
+fn array_spec(fact: &Bound<'_, PyTuple>) -> PyResult<ArraySpec> {
+    let element = fact.get_item(4)?;
+    let fixed = fact.get_item(8)?;
+    Ok(ArraySpec {
+        name: fact.get_item(1)?.extract()?,
+        scalar: scalar(&fact.get_item(2)?.extract::<String>()?)?,
+        ndim: fact.get_item(3)?.extract()?,
+        element: if element.is_none() { None } else { Some(shape(&element)?) },
+        lanes_in_shape: fact.get_item(5)?.extract()?,
+        contiguous: fact.get_item(6)?.extract()?,
+        writable: fact.get_item(7)?.extract()?,
+        fixed: if fixed.is_none() { None } else { Some(fixed.extract()?) },
+    })
+}
+
+fn number_spec(fact: &Bound<'_, PyTuple>) -> PyResult<NumberSpec> {
+    Ok(NumberSpec {
+        name: fact.get_item(1)?.extract()?,
+        scalar: scalar(&fact.get_item(2)?.extract::<String>()?)?,
+        can_be_constant: fact.get_item(3)?.extract()?,
+    })
+}
+
+/// What lowering and generating gave.
+#[pyclass(frozen, module = "keyprint._native", get_all)]
+pub(crate) struct KernelCode {
+    /// The C text.
+    text: String,
+    /// The IR as it was lowered, and as it was compiled.
+    ir: String,
+    optimised: String,
+    /// What the kernel is called with.
+    words: Vec<String>,
+    /// The types of its results, and how they are put together.
+    results: Vec<&'static str>,
+    returned: Py<PyAny>,
+    /// Functions, statement numbers and texts of places that something can be reported from.
+    sites: Vec<(String, u32, String)>,
+    /// The names of its arrays.
+    arrays: Vec<String>,
+    /// What may not be meant: message, file, line.
+    warnings: Vec<(String, String, u32)>,
+}
+
+/// Lowers a function for arguments and writes it as C. `host` answers what the text does not say.
+#[pyfunction]
+#[pyo3(signature = (host, function, arguments, default_int, default_float, debug, /))]
+pub(crate) fn _lower<'py>(
+    host: &Bound<'py, PyAny>,
+    function: Bound<'py, PyAny>,
+    arguments: Vec<Bound<'py, PyAny>>,
+    default_int: &str,
+    default_float: &str,
+    debug: bool,
+) -> PyResult<KernelCode> {
+    let py = host.py();
+    let options =
+        Options { default_int: scalar(default_int)?, default_float: scalar(default_float)?, debug };
+    let mut host = PyHost { host: host.clone(), objects: Vec::new(), raised: None };
+    let handle = host.handle(function);
+    let arguments: Vec<Constant> =
+        arguments.iter().map(|one| host.constant(one)).collect::<PyResult<_>>()?;
+    let lowered = match lower(&mut host, handle, arguments, options) {
+        Ok(lowered) => lowered,
+        Err(error) => return Err(host.raised.take().unwrap_or_else(|| language_error(py, &error))),
+    };
+    let mut kernel = lowered.kernel;
+    let check = |kernel: &ir::Kernel, stage: &str| {
+        ir::verify(kernel).map_err(|error| {
+            PyRuntimeError::new_err(format!("the compiler made an invalid kernel ({stage}): {error}"))
+        })
+    };
+    check(&kernel, "lowered")?;
+    let before = ir::print(&kernel);
+    passes::optimise(&mut kernel);
+    check(&kernel, "optimised")?;
+    let code = generate(&kernel);
+    Ok(KernelCode {
+        text: code.text,
+        ir: before,
+        optimised: ir::print(&kernel),
+        words: code.words.iter().map(keyprint_codegen::Word::text).collect(),
+        results: code.results.iter().map(|one| one.name()).collect(),
+        returned: returned(py, &lowered.result)?.unbind(),
+        sites: kernel.sites.into_iter().map(|site| (site.function, site.statement, site.text)).collect(),
+        arrays: kernel.arrays.into_iter().map(|array| array.name).collect(),
+        warnings: lowered
+            .warnings
+            .into_iter()
+            .map(|warning| (warning.message, warning.frame.file, warning.frame.line))
+            .collect(),
+    })
+}
+
+/// How results are put together: nothing, a type, `(sizes, type)`, or a list of such.
+fn returned<'py>(py: Python<'py>, result: &Returned) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match result {
+        Returned::Nothing => py.None().into_bound(py),
+        Returned::Scalar(scalar) => PyString::new(py, scalar.name()).into_any(),
+        Returned::Tensor(Shape::Vector(n), scalar) => ((*n,), scalar.name()).into_pyobject(py)?.into_any(),
+        Returned::Tensor(Shape::Matrix(n, m), scalar) => {
+            ((*n, *m), scalar.name()).into_pyobject(py)?.into_any()
+        }
+        Returned::Tuple(all) => {
+            let all = all.iter().map(|one| returned(py, one)).collect::<PyResult<Vec<_>>>()?;
+            pyo3::types::PyList::new(py, all)?.into_any()
+        }
+    })
+}
+
+/// The exception for an error of the language; the Python half builds it.
+fn language_error(py: Python<'_>, error: &LangError) -> PyErr {
+    let make = || -> PyResult<PyErr> {
+        let trace: Vec<_> = error
+            .trace
+            .iter()
+            .map(|one| (&one.function, &one.file, one.line, one.column, one.width, &one.text))
+            .collect();
+        let errors = py.import("keyprint.language.errors")?;
+        let made = errors.call_method1(
+            "make_kernel_error",
+            (error.code, &error.message, error.hint.as_deref(), trace, &error.needs),
+        )?;
+        Ok(PyErr::from_value(made))
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+/// The codes of the language's errors, and what they mean.
+#[pyfunction]
+pub(crate) fn _language_codes() -> Vec<(&'static str, &'static str)> {
+    CODES.to_vec()
+}
+
+/// Finds the C compiler; returns its path and the arguments that come first.
+#[pyfunction]
+#[pyo3(signature = (variables, path, /))]
+pub(crate) fn _find_compiler(
+    variables: std::collections::HashMap<String, String>,
+    path: &str,
+) -> Option<(String, Vec<String>)> {
+    let found = toolchain::find(&|name| variables.get(name).cloned(), path)?;
+    Some((found.path.to_string_lossy().into_owned(), found.arguments))
+}
+
+/// Asks a compiler for its version and the machine that it compiles for.
+#[pyfunction]
+#[pyo3(signature = (path, arguments, /))]
+pub(crate) fn _identify_compiler(
+    py: Python<'_>,
+    path: String,
+    arguments: Vec<String>,
+) -> PyResult<(String, String)> {
+    let compiler = Compiler { path: path.into(), arguments };
+    let found = py.detach(|| toolchain::identify(&compiler));
+    found
+        .map(|identity| (identity.version, identity.machine))
+        .map_err(|error| PyOSError::new_err(error.to_string()))
+}
+
+/// Compiles C to a shared object.
+#[pyfunction]
+#[pyo3(signature = (path, arguments, flags, text, /))]
+pub(crate) fn _compile_c<'py>(
+    py: Python<'py>,
+    path: String,
+    arguments: Vec<String>,
+    flags: Vec<String>,
+    text: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let compiler = Compiler { path: path.into(), arguments };
+    let made = py.detach(|| toolchain::compile(&compiler, &flags, text));
+    made.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| PyOSError::new_err(error.to_string()))
+}
+
+/// What the processor at hand can do.
+#[pyfunction]
+pub(crate) fn _processor() -> String {
+    toolchain::processor()
+}
+
+/// The version of what generated code and runtime know of each other, and a digest of the compiler's own
+/// source.
+#[pyfunction]
+pub(crate) fn _language_version() -> String {
+    format!("{}.{}", keyprint_codegen::ABI_VERSION, env!("KEYPRINT_LANGUAGE_DIGEST"))
+}
+
+/// Loads a kernel from a path and binds it to the runtime; returns the address of its entry point. It stays
+/// loaded for good.
+#[pyfunction]
+#[pyo3(signature = (path, /))]
+pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
+    table::set_lock(table::Lock { release, take });
+    let text = std::ffi::CString::new(path)?;
+    // SAFETY: the object was made by our compiler, or verified to be one that was: loading it runs nothing,
+    // and its functions have these types.
+    unsafe {
+        let handle = libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if handle.is_null() {
+            let error = std::ffi::CStr::from_ptr(libc::dlerror()).to_string_lossy().into_owned();
+            return Err(PyOSError::new_err(format!("cannot load a kernel: {error}")));
+        }
+        let bind = libc::dlsym(handle, c"kp_bind".as_ptr());
+        let entry = libc::dlsym(handle, c"kp_kernel".as_ptr());
+        if bind.is_null() || entry.is_null() {
+            return Err(PyOSError::new_err("cannot load a kernel: it has no entry point"));
+        }
+        let bind: unsafe extern "C" fn(*const table::Table) = std::mem::transmute(bind);
+        bind(table::table());
+        let _ = py;
+        Ok(entry as usize)
+    }
+}
+
+/// Lets other threads run Python.
+fn release() -> *mut c_void {
+    // SAFETY: kernels are launched with the lock held; one that has let go of it already is told so.
+    unsafe {
+        if ffi::PyGILState_Check() == 0 {
+            return std::ptr::null_mut();
+        }
+        ffi::PyEval_SaveThread().cast()
+    }
+}
+
+fn take(token: *mut c_void) {
+    // SAFETY: what `release` returned on this thread.
+    unsafe { ffi::PyEval_RestoreThread(token.cast()) };
+}
+
+/// What the last kernel that failed on this thread reported: the site and the numbers.
+#[pyfunction]
+pub(crate) fn _take_failure(py: Python<'_>) -> PyResult<Option<(u32, Vec<Py<PyAny>>)>> {
+    let Some(failed) = failure::take() else { return Ok(None) };
+    let number = |value: &failure::Number| -> PyResult<Py<PyAny>> {
+        Ok(match value {
+            failure::Number::Signed(value) => value.into_pyobject(py)?.into_any().unbind(),
+            failure::Number::Unsigned(value) => value.into_pyobject(py)?.into_any().unbind(),
+            failure::Number::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
+            failure::Number::Bool(value) => PyBool::new(py, *value).to_owned().into_any().unbind(),
+        })
+    };
+    Ok(Some((failed.site, failed.values.iter().map(number).collect::<PyResult<_>>()?)))
+}
+
+/// Writes what kernels printed to Python's standard output.
+pub(crate) fn show_output(py: Python<'_>) -> PyResult<()> {
+    let text = output::take();
+    if text.is_empty() {
+        return Ok(());
+    }
+    let stdout = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stdout"))?;
+    if !stdout.is_none() {
+        stdout.call_method1(intern!(py, "write"), (text,))?;
+    }
+    Ok(())
+}
+
+/// Says how many threads work on a loop: 0 for one for each core.
+#[pyfunction]
+#[pyo3(signature = (threads, /))]
+pub(crate) fn _set_threads(threads: usize) -> PyResult<()> {
+    if threads > 4096 {
+        return Err(PyTypeError::new_err("that many threads would not help"));
+    }
+    pool::set_threads(threads);
+    Ok(())
+}
+
+/// Begins random numbers anew.
+#[pyfunction]
+#[pyo3(signature = (seed, /))]
+pub(crate) fn _seed(seed: u64) {
+    random::seed(seed);
+}

@@ -1,0 +1,559 @@
+//! `keyprint._native.NdArray`: arrays of our own.
+//!
+//! Elements are numbers, vectors or matrices, one behind the other, the last dimension fastest. An array
+//! never changes where its memory is or what it is of, so that a launch has one word to compare. NumPy
+//! and others see the memory through the buffer protocol and DLPack, without copies.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::{c_char, c_int, c_void};
+
+use keyprint_lang::passes::fold;
+use keyprint_lang::types::Scalar;
+use pyo3::exceptions::{
+    PyBufferError, PyIndexError, PyMemoryError, PyOverflowError, PyTypeError, PyValueError,
+};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple};
+
+/// More dimensions are refused, those of the elements aside.
+const MOST_DIMENSIONS: usize = 8;
+
+/// Where the first element lies: at a multiple of this.
+const ALIGNMENT: usize = 64;
+
+/// An array of numbers, vectors or matrices.
+#[pyclass(frozen, weakref, name = "NdArray", module = "keyprint._native")]
+pub(crate) struct NdArray {
+    /// What counts of it, in one word.
+    pub(crate) spec: u64,
+    pub(crate) data: *mut u8,
+    /// Sizes of the array, then those of an element.
+    shape: Vec<isize>,
+    /// In bytes.
+    strides: Vec<isize>,
+    pub(crate) ndim: usize,
+    pub(crate) scalar: Scalar,
+    /// What Python calls the type of its elements.
+    dtype: Py<PyAny>,
+    layout: Layout,
+    needs_grad: bool,
+}
+
+// SAFETY: the memory belongs to the array; who writes it at the same time as others is the program's
+// business, as with all arrays, and the interpreter's lock guards access from Python.
+unsafe impl Send for NdArray {}
+// SAFETY: as above.
+unsafe impl Sync for NdArray {}
+
+impl Drop for NdArray {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout when the array was made.
+        unsafe { dealloc(self.data, self.layout) };
+    }
+}
+
+impl NdArray {
+    /// A size of the array or, behind those, of an element.
+    #[inline]
+    pub(crate) fn size(&self, at: usize) -> Option<isize> {
+        self.shape.get(at).copied()
+    }
+
+    pub(crate) fn stride(&self, at: usize) -> Option<isize> {
+        self.strides.get(at).copied()
+    }
+
+    /// How many numbers an element has.
+    fn lanes(&self) -> usize {
+        self.shape[self.ndim..].iter().product::<isize>() as usize
+    }
+
+    fn count(&self) -> usize {
+        self.shape.iter().product::<isize>() as usize
+    }
+
+    fn bytes(&self) -> usize {
+        self.count() * self.scalar.bytes() as usize
+    }
+
+    /// The first number of an element, and how many follow.
+    fn find(&self, index: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let items: Vec<Bound<'_, PyAny>> = match index.cast::<PyTuple>() {
+            Ok(tuple) => tuple.iter().collect(),
+            Err(_) if index.is_none() && self.ndim == 0 => Vec::new(),
+            Err(_) => vec![index.clone()],
+        };
+        if items.len() != self.ndim {
+            return Err(PyIndexError::new_err(format!(
+                "an array of {} dimensions has that many indices, found {}",
+                self.ndim,
+                items.len()
+            )));
+        }
+        let mut place = 0usize;
+        for (at, item) in items.iter().enumerate() {
+            let size = self.shape[at];
+            let given: isize = item.extract().map_err(|_| {
+                PyTypeError::new_err(format!("an index is an int, found `{}`", type_name(item)))
+            })?;
+            let found = if given < 0 { given + size } else { given };
+            if !(0..size).contains(&found) {
+                return Err(PyIndexError::new_err(format!("index {given} is out of range for size {size}")));
+            }
+            place = place * size as usize + found as usize;
+        }
+        Ok(place * self.lanes())
+    }
+
+    /// A number as Python knows it.
+    fn get<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
+        let bits = self.read(at);
+        Ok(match self.scalar {
+            Scalar::Bool => PyBool::new(py, bits != 0).to_owned().into_any(),
+            scalar if scalar.is_float() => PyFloat::new(py, fold::float(scalar, bits)).into_any(),
+            Scalar::U64 => PyInt::new(py, bits).into_any(),
+            _ => PyInt::new(py, bits as i64).into_any(),
+        })
+    }
+
+    /// The bits of a number, as constants of the language have them.
+    fn read(&self, at: usize) -> u64 {
+        assert!(at < self.count());
+        let size = self.scalar.bytes() as usize;
+        let mut bytes = [0u8; 8];
+        // SAFETY: inside of the memory, as just checked.
+        unsafe { std::ptr::copy_nonoverlapping(self.data.add(at * size), bytes.as_mut_ptr(), size) };
+        let bits = u64::from_le_bytes(bytes);
+        if self.scalar.is_float() { bits } else { fold::wrap(self.scalar, i128::from(bits)) }
+    }
+
+    fn write(&self, at: usize, bits: u64) {
+        assert!(at < self.count());
+        let size = self.scalar.bytes() as usize;
+        // SAFETY: inside of the memory, as just checked.
+        unsafe { std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), self.data.add(at * size), size) };
+    }
+
+    /// What a Python number is as a number of this array.
+    fn bits_of(&self, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+        number_bits(self.scalar, value)
+    }
+
+    /// The numbers that an element is set to.
+    fn lanes_of(&self, value: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+        let many = self.lanes();
+        if self.shape.len() == self.ndim {
+            return Ok(vec![self.bits_of(value)?]);
+        }
+        let mut found = Vec::new();
+        self.flatten(value, &mut found)?;
+        if found.len() == 1 && !value.hasattr("__len__")? {
+            return Ok(vec![found[0]; many]);
+        }
+        if found.len() != many {
+            return Err(PyValueError::new_err(format!("an element has {many} numbers, found {}", found.len())));
+        }
+        Ok(found)
+    }
+
+    fn flatten(&self, value: &Bound<'_, PyAny>, into: &mut Vec<u64>) -> PyResult<()> {
+        if into.len() > self.lanes() {
+            return Ok(());
+        }
+        if value.hasattr("__len__")? && !value.is_instance_of::<pyo3::types::PyString>() {
+            for item in value.try_iter()? {
+                self.flatten(&item?, into)?;
+            }
+            return Ok(());
+        }
+        into.push(self.bits_of(value)?);
+        Ok(())
+    }
+}
+
+/// What a Python number is as a number of a type.
+pub(crate) fn number_bits(scalar: Scalar, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if scalar.is_float() {
+        return Ok(fold::float_bits(scalar, value.extract::<f64>()?));
+    }
+    if scalar == Scalar::Bool {
+        return Ok(u64::from(value.is_truthy()?));
+    }
+    // Floats are not cut off silently.
+    let value: i128 = value.extract().map_err(|_| {
+        PyTypeError::new_err(format!("a `{scalar}` is a whole number, found `{}`", type_name(value)))
+    })?;
+    let bits = fold::wrap(scalar, value);
+    if fold::whole(scalar, bits) != value {
+        return Err(PyOverflowError::new_err(format!("{value} does not fit into a `{scalar}`")));
+    }
+    Ok(bits)
+}
+
+fn type_name(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
+fn scalar_named(name: &str) -> PyResult<Scalar> {
+    Scalar::of_name(name).ok_or_else(|| PyValueError::new_err(format!("no such type: `{name}`")))
+}
+
+#[pymethods]
+impl NdArray {
+    /// Makes an array of zeros. `scalar` is the name of the type of its numbers, `element` the sizes of an
+    /// element, `dtype` what Python calls the type of the elements.
+    #[new]
+    #[pyo3(signature = (scalar, shape, element, dtype, needs_grad, /))]
+    fn new(
+        scalar: &str,
+        shape: Vec<isize>,
+        element: Vec<isize>,
+        dtype: Py<PyAny>,
+        needs_grad: bool,
+    ) -> PyResult<Self> {
+        let scalar = scalar_named(scalar)?;
+        if shape.len() > MOST_DIMENSIONS {
+            return Err(PyValueError::new_err(format!(
+                "an array has at most {MOST_DIMENSIONS} dimensions, found {}",
+                shape.len()
+            )));
+        }
+        if element.len() > 2 || element.iter().any(|one| !(1..=1024).contains(one)) {
+            return Err(PyValueError::new_err("an element is a number, a vector or a matrix"));
+        }
+        if let Some(size) = shape.iter().find(|size| **size < 0) {
+            return Err(PyValueError::new_err(format!("a size is not negative, found {size}")));
+        }
+        let ndim = shape.len();
+        let shape: Vec<isize> = shape.into_iter().chain(element).collect();
+        let too_large = || PyMemoryError::new_err("the array is too large");
+        let mut bytes = scalar.bytes() as isize;
+        for size in &shape {
+            bytes = bytes.checked_mul(*size).ok_or_else(too_large)?;
+        }
+        let mut strides = vec![scalar.bytes() as isize; shape.len()];
+        for at in (0..shape.len().saturating_sub(1)).rev() {
+            strides[at] = strides[at + 1] * shape[at + 1].max(1);
+        }
+        let layout =
+            Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).map_err(|_| too_large())?;
+        // SAFETY: the layout has a size.
+        let data = unsafe { alloc_zeroed(layout) };
+        if data.is_null() {
+            return Err(too_large());
+        }
+        let code = Scalar::ALL.iter().position(|one| *one == scalar).expect("all are there") as u64;
+        let element = &shape[ndim..];
+        let lane = |at: usize| element.get(at).map_or(0, |size| *size as u64);
+        let spec = code
+            | (ndim as u64) << 4
+            | (element.len() as u64) << 8
+            | u64::from(needs_grad) << 10
+            | lane(0) << 16
+            | lane(1) << 32;
+        Ok(Self { spec, data, shape, strides, ndim, scalar, dtype, layout, needs_grad })
+    }
+
+    /// The sizes of the array, those of its elements aside.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape[..self.ndim])
+    }
+
+    /// The sizes of an element: none for a number.
+    #[getter]
+    fn element_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape[self.ndim..])
+    }
+
+    /// The type of its elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> Py<PyAny> {
+        self.dtype.clone_ref(py)
+    }
+
+    /// The name of the type of its numbers.
+    #[getter]
+    fn scalar(&self) -> &'static str {
+        self.scalar.name()
+    }
+
+    /// How many dimensions it has.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.ndim
+    }
+
+    /// How many bytes it takes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes()
+    }
+
+    /// Whether gradients are wanted; kept for programs that say so.
+    #[getter]
+    fn needs_grad(&self) -> bool {
+        self.needs_grad
+    }
+
+    /// The address of the first element.
+    #[getter]
+    fn address(&self) -> usize {
+        self.data as usize
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        match self.ndim {
+            0 => Err(PyTypeError::new_err("an array of 0 dimensions has no length")),
+            _ => Ok(self.shape[0] as usize),
+        }
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.get_element(py, index)?;
+        if self.shape.len() == self.ndim {
+            return Ok(found);
+        }
+        let tensors = py.import("keyprint.language.tensors")?;
+        tensors.call_method1("make", (self.element_shape(py)?, found))
+    }
+
+    fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_element(index, value)
+    }
+
+    /// Returns a copy as a NumPy array; the sizes of an element come last.
+    fn to_numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("numpy")?.call_method1("array", (slf,))
+    }
+
+    /// Copies a NumPy array, or anything that becomes one, into this array.
+    #[pyo3(signature = (array, /))]
+    fn from_numpy(slf: &Bound<'_, Self>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.py().import("keyprint.language.arrays")?.call_method1("copy_from", (slf, array)).map(drop)
+    }
+
+    /// Copies another array of the same shape.
+    #[pyo3(signature = (other, /))]
+    fn copy_from(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        Self::from_numpy(slf, other)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shape = self.shape(py)?.repr()?;
+        Ok(format!("<ndarray {} {shape}>", self.dtype.bind(py).str()?))
+    }
+
+    /// Returns the numbers of an element: one, or a flat tuple of a vector or matrix.
+    #[pyo3(signature = (index, /))]
+    fn get_element<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let first = self.find(index)?;
+        if self.shape.len() == self.ndim {
+            return self.get(py, first);
+        }
+        let items: Vec<_> = (first..first + self.lanes()).map(|at| self.get(py, at)).collect::<PyResult<_>>()?;
+        Ok(PyTuple::new(py, items)?.into_any())
+    }
+
+    /// Sets an element.
+    #[pyo3(signature = (index, value, /))]
+    fn set_element(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let first = self.find(index)?;
+        for (at, bits) in self.lanes_of(value)?.into_iter().enumerate() {
+            self.write(first + at, bits);
+        }
+        Ok(())
+    }
+
+    /// Sets all elements.
+    #[pyo3(signature = (value, /))]
+    fn fill(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lanes = self.lanes_of(value)?;
+        let count = self.count();
+        if lanes.iter().all(|bits| *bits == 0) {
+            // SAFETY: this much memory belongs to the array.
+            unsafe { std::ptr::write_bytes(self.data, 0, self.bytes()) };
+            return Ok(());
+        }
+        for at in 0..count {
+            self.write(at, lanes[at % lanes.len()]);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes that are laid out as these elements are.
+    #[pyo3(signature = (buffer, /))]
+    fn copy_bytes(&self, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut view = std::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
+        // SAFETY: the buffer is asked for as plain bytes, used while it is held, and released.
+        unsafe {
+            if ffi::PyObject_GetBuffer(buffer.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_C_CONTIGUOUS) != 0 {
+                return Err(PyErr::fetch(buffer.py()));
+            }
+            let mut view = view.assume_init();
+            let fits = view.len as usize == self.bytes();
+            if fits {
+                std::ptr::copy(view.buf.cast::<u8>(), self.data, self.bytes());
+            }
+            let found = view.len;
+            ffi::PyBuffer_Release(&raw mut view);
+            if !fits {
+                return Err(PyValueError::new_err(format!("expected {} bytes, found {found}", self.bytes())));
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let array = slf.get();
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill"));
+        }
+        let format = format_of(array.scalar);
+        // SAFETY: the view is filled as the protocol says; the array owns everything that it points to,
+        // never changes it, and is owned by the view.
+        unsafe {
+            (*view).buf = array.data.cast::<c_void>();
+            (*view).len = array.bytes() as isize;
+            (*view).readonly = 0;
+            (*view).itemsize = array.scalar.bytes() as isize;
+            (*view).format =
+                if flags & ffi::PyBUF_FORMAT == 0 { std::ptr::null_mut() } else { format.as_ptr().cast_mut() };
+            (*view).ndim = array.shape.len() as c_int;
+            (*view).shape = array.shape.as_ptr().cast_mut();
+            (*view).strides = array.strides.as_ptr().cast_mut();
+            (*view).suboffsets = std::ptr::null_mut();
+            (*view).internal = std::ptr::null_mut();
+            (*view).obj = slf.into_ptr();
+        }
+        Ok(())
+    }
+
+    /// Returns a tensor that shares the memory, for libraries that speak DLPack.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = (stream, max_version, dl_device);
+        if copy == Some(true) {
+            return Err(PyBufferError::new_err("a copy is made by the library that takes the tensor"));
+        }
+        managed(slf)
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+}
+
+/// What the buffer protocol calls numbers of a type.
+fn format_of(scalar: Scalar) -> &'static std::ffi::CStr {
+    match scalar {
+        Scalar::Bool => c"?",
+        Scalar::I8 => c"b",
+        Scalar::I16 => c"h",
+        Scalar::I32 => c"i",
+        Scalar::I64 => c"q",
+        Scalar::U8 => c"B",
+        Scalar::U16 => c"H",
+        Scalar::U32 => c"I",
+        Scalar::U64 => c"Q",
+        Scalar::F16 => c"e",
+        Scalar::F32 => c"f",
+        Scalar::F64 => c"d",
+    }
+}
+
+/// DLPack's `DLManagedTensor`.
+#[repr(C)]
+struct Managed {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *const i64,
+    strides: *const i64,
+    byte_offset: u64,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+/// What a tensor that was handed out keeps: the array, and strides in elements.
+struct Handed {
+    array: Py<NdArray>,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+const CAPSULE: &std::ffi::CStr = c"dltensor";
+
+fn managed<'py>(array: &Bound<'py, NdArray>) -> PyResult<Bound<'py, PyCapsule>> {
+    let py = array.py();
+    let inner = array.get();
+    let code = match inner.scalar {
+        Scalar::Bool => 6,
+        scalar if scalar.is_float() => 2,
+        scalar if scalar.is_signed() => 0,
+        _ => 1,
+    };
+    let size = inner.scalar.bytes() as isize;
+    let handed = Box::into_raw(Box::new(Handed {
+        array: array.clone().unbind(),
+        shape: inner.shape.iter().map(|one| *one as i64).collect(),
+        strides: inner.strides.iter().map(|one| (*one / size) as i64).collect(),
+    }));
+    // SAFETY: just made.
+    let (shape, strides) = unsafe { ((*handed).shape.as_ptr(), (*handed).strides.as_ptr()) };
+    let tensor = Box::into_raw(Box::new(Managed {
+        data: inner.data.cast(),
+        device_type: 1,
+        device_id: 0,
+        ndim: inner.shape.len() as i32,
+        code,
+        bits: inner.scalar.bits() as u8,
+        lanes: 1,
+        shape,
+        strides,
+        byte_offset: 0,
+        context: handed.cast(),
+        deleter: Some(delete),
+    }));
+    // SAFETY: the capsule owns the tensor until a consumer renames it and calls the deleter itself.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(tensor.cast(), CAPSULE.as_ptr(), Some(drop_capsule));
+        Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
+    }
+}
+
+/// # Safety
+///
+/// `tensor` was made by [`managed`], and is not used any more. Any thread may call this.
+unsafe extern "C" fn delete(tensor: *mut Managed) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let tensor = Box::from_raw(tensor);
+        let handed = Box::from_raw(tensor.context.cast::<Handed>());
+        Python::attach(|py| handed.array.drop_ref(py));
+    }
+}
+
+/// # Safety
+///
+/// `capsule` is one of [`managed`].
+unsafe extern "C" fn drop_capsule(capsule: *mut ffi::PyObject) {
+    // SAFETY: a capsule that was consumed has another name.
+    unsafe {
+        let name: *const c_char = CAPSULE.as_ptr();
+        if ffi::PyCapsule_IsValid(capsule, name) != 0 {
+            delete(ffi::PyCapsule_GetPointer(capsule, name).cast());
+        }
+    }
+}

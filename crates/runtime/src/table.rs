@@ -1,0 +1,63 @@
+//! The functions that kernels are given.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use crate::failure::{self, Failure};
+use crate::output::{self, Part};
+use crate::pool::{self, Task};
+use crate::random;
+
+/// What generated code calls, in the order in which it declares it.
+#[repr(C)]
+pub struct Table {
+    run: unsafe extern "C" fn(Task, *mut c_void, i64, i64),
+    fail: unsafe extern "C" fn(*mut Failure, u32, u32, *const u8, *const u64),
+    report: unsafe extern "C" fn(*const Failure) -> i32,
+    print: unsafe extern "C" fn(*const Part, u64),
+    launch: extern "C" fn() -> u64,
+    unlock: extern "C" fn() -> *mut c_void,
+    lock: extern "C" fn(*mut c_void),
+}
+
+static TABLE: Table = Table {
+    run: pool::run,
+    fail: failure::fail,
+    report: failure::report,
+    print: output::print,
+    launch: random::launch,
+    unlock,
+    lock,
+};
+
+/// How to let others run while a kernel does, and how to take that back.
+#[derive(Clone, Copy)]
+pub struct Lock {
+    /// Lets go; what it returns is handed to `take`. Nothing if there is nothing to let go of.
+    pub release: fn() -> *mut c_void,
+    /// Takes it back.
+    pub take: fn(*mut c_void),
+}
+
+static LOCK: OnceLock<Lock> = OnceLock::new();
+
+/// Says how to let others run while a kernel does. Only the first call counts.
+pub fn set_lock(lock: Lock) {
+    let _ = LOCK.set(lock);
+}
+
+pub(crate) extern "C" fn unlock() -> *mut c_void {
+    LOCK.get().map_or(std::ptr::null_mut(), |lock| (lock.release)())
+}
+
+pub(crate) extern "C" fn lock(token: *mut c_void) {
+    if let (false, Some(lock)) = (token.is_null(), LOCK.get()) {
+        (lock.take)(token);
+    }
+}
+
+/// The table to bind a kernel to.
+#[must_use]
+pub fn table() -> *const Table {
+    &raw const TABLE
+}

@@ -1,0 +1,179 @@
+"""What parameters are annotated with: arrays, templates, tensors."""
+
+from __future__ import annotations
+
+import sys
+
+from .dtypes import DType, TensorType, matrix, scalar_of, vector
+from .structs import StructType, struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+__all__ = ["ArrayAnnotation", "NDArray", "Template", "Tensor", "annotations_of", "evaluate", "template", "types"]
+
+
+class ArrayAnnotation:
+    """An array: of a type of elements and a number of dimensions, or of any."""
+
+    __slots__ = ("dtype", "ndim")
+    __keyprint_constant__ = True
+
+    def __init__(self, dtype: Any = None, ndim: int | None = None) -> None:
+        if dtype is not None and not isinstance(dtype, TensorType):
+            found = scalar_of(dtype)
+            if found is None:
+                raise TypeError(f"expected the type of the elements, found {dtype!r}")
+            dtype = found
+        if ndim is not None and (not isinstance(ndim, int) or not 0 <= ndim <= 8):
+            raise TypeError(f"an array has 0 to 8 dimensions, found {ndim!r}")
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "ndim", ndim)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("annotations cannot be changed")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ArrayAnnotation, (self.dtype, self.ndim)
+
+    def __repr__(self) -> str:
+        return f"NDArray[{self.dtype}, {self.ndim}]"
+
+
+class _NDArray:
+    """Makes annotations: ``NDArray[kp.f32, 2]``, ``NDArray[kp.f32]``, ``NDArray``."""
+
+    __keyprint_constant__ = True
+
+    def __getitem__(self, what: Any) -> ArrayAnnotation:
+        return ArrayAnnotation(*what) if isinstance(what, tuple) else ArrayAnnotation(what)
+
+    def __call__(
+        self, dtype: Any = None, ndim: int | None = None, *, element_dim: int | None = None, **ignored: Any
+    ) -> ArrayAnnotation:
+        return ArrayAnnotation(dtype, ndim)
+
+    def __reduce__(self) -> str:
+        return "NDArray"
+
+    def __repr__(self) -> str:
+        return "NDArray"
+
+
+NDArray: Final = _NDArray()
+
+
+class Template:
+    """Anything, passed as it is: numbers count by value, arrays by what they are of."""
+
+    __slots__ = ()
+    __keyprint_constant__ = True
+
+    def __repr__(self) -> str:
+        return "template()"
+
+
+class Tensor:
+    """An array or a field, whichever is passed."""
+
+    __keyprint_constant__ = True
+
+
+def template() -> Template:
+    """Return an annotation for parameters that are passed as they are."""
+    return _TEMPLATE
+
+
+_TEMPLATE: Final = Template()
+
+
+class _Types:
+    """The types that annotations are made of: ``kp.types.NDArray[kp.f32, 1]``."""
+
+    NDArray = NDArray
+    ndarray = NDArray
+    struct = staticmethod(struct)
+
+    @staticmethod
+    def vector(n: int, dtype: Any) -> TensorType:
+        """Return the type of vectors of ``n`` numbers."""
+        return vector(n, dtype)
+
+    @staticmethod
+    def matrix(n: int, m: int, dtype: Any) -> TensorType:
+        """Return the type of matrices of ``n`` rows and ``m`` columns."""
+        return matrix(n, m, dtype)
+
+    template = staticmethod(template)
+
+
+types: Final = _Types
+
+
+def evaluate(annotation: Any, owner: Any, frames: int = 0) -> Any:
+    """Return what an annotation is, if it is written as a text, or postponed."""
+    if not isinstance(annotation, str):
+        return annotation
+    module = sys.modules.get(getattr(owner, "__module__", "") or "")
+    names: dict[str, Any] = dict(vars(module)) if module is not None else {}
+    names.update(getattr(owner, "__globals__", {}))
+    closure = getattr(owner, "__closure__", None)
+    if closure:
+        for name, cell in zip(owner.__code__.co_freevars, closure, strict=True):
+            try:
+                names[name] = cell.cell_contents
+            except ValueError:
+                continue
+    # Names of the function that is being run while this one is defined.
+    frame = sys._getframe(1)
+    local: dict[str, Any] = {}
+    while frame is not None and frames:
+        local = {**frame.f_locals, **local}
+        frame, frames = frame.f_back, frames - 1  # type: ignore[assignment]
+    return eval(annotation, names, local)
+
+
+def annotations_of(function: Any, frames: int = 0) -> dict[str, Any]:
+    """Return the annotations of a function by parameter; ``return`` is among them."""
+    return {
+        name: evaluate(annotation, function, frames + 1 if frames else 0)
+        for name, annotation in function.__annotations__.items()
+    }
+
+
+def kind_of(annotation: Any) -> tuple[str, Any]:
+    """Return what an annotation stands for: ``scalar``, ``tensor``, ``array``, ``template``, ``struct``, ``object``."""
+    if annotation is Template or isinstance(annotation, Template):
+        return "template", None
+    if annotation is Tensor:
+        return "template", None
+    if annotation is template:
+        return "template", None
+    if isinstance(annotation, ArrayAnnotation):
+        return "array", annotation
+    if isinstance(annotation, _NDArray):
+        return "array", ArrayAnnotation()
+    if isinstance(annotation, TensorType):
+        return "tensor", annotation
+    if isinstance(annotation, StructType):
+        return "struct", annotation
+    if isinstance(annotation, DType) or annotation in (int, float, bool):
+        return "scalar", scalar_of(annotation)
+    if isinstance(annotation, type) and hasattr(annotation, "__dataclass_fields__"):
+        return "object", annotation
+    if isinstance(annotation, type) and getattr(annotation, "__keyprint_data_oriented__", False):
+        return "template", None
+    scalar = scalar_of(annotation)
+    if scalar is not None:
+        return "scalar", scalar
+    return "unknown", annotation
+
+
+def fact_of_type(kind: Any) -> Any:
+    """Return a type as the compiler takes it."""
+    if isinstance(kind, DType):
+        return ("scalar", kind.name)
+    return ("tensor type", kind.shape, kind.dtype.name)
+
+

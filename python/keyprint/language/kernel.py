@@ -1,0 +1,366 @@
+"""The decorators: kernels, and functions that kernels call."""
+
+from __future__ import annotations
+
+import os
+import types
+
+from .._native import _language_version, _load_kernel, _lower, _take_failure
+from ..dispatch import jit
+from ..function_key import unwrap
+from ..specialization import Artifact, NativeCode
+from ..version import __version__
+from .annotations import annotations_of, kind_of
+from .errors import (
+    KernelAssertionError,
+    KernelError,
+    KernelIndexError,
+    KernelRuntimeError,
+    KernelTypeError,
+    make_kernel_error,
+)
+from .settings import TARGET, store
+from .toolchain import compile_c
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..specialization import Specialization
+
+__all__ = ["Func", "func", "kernel"]
+
+#: What compiled kernels are made by: another version of the compiler shares nothing with this one.
+_TOOL = ("keyprint-kernels", f"{__version__}+{_language_version()}")
+
+
+class Func:
+    """A function that kernels call. It is inlined where it is called; outside of kernels it is the function."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self.__wrapped__ = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+
+    def __keyprint_function__(self) -> types.FunctionType:
+        return self.__wrapped__
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.__wrapped__(*arguments, **named)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<Func {self.__module__}.{self.__qualname__}>"
+
+
+def func(function: Any = None, **ignored: Any) -> Any:
+    """Make a function that kernels can call. It is inlined; recursion is an error."""
+
+    def make(function: Any) -> Any:
+        wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
+        made = Func(unwrap(function))
+        return made if wrap is None else wrap(made)
+
+    return make if function is None else make(function)
+
+
+def kernel(
+    function: Any = None,
+    *,
+    fastcache: bool | None = None,
+    on_drift: str = "raise",
+    **ignored: Any,
+) -> Any:
+    """Make a kernel: compiled for the arguments that it is called with, and kept for the next process.
+
+    Parameters are annotated: with types of numbers (``kp.f32``), arrays (``kp.types.NDArray[kp.f32, 1]``),
+    vectors (``kp.types.vector(3, kp.f32)``), dataclasses, or ``kp.template()`` for anything as it is. The
+    outermost loops run in parallel.
+
+    When a global that the kernel reads changes after it was compiled, the next call raises
+    :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again. ``fastcache=False`` keeps
+    compiled code in memory only.
+    """
+
+    def make(function: Any) -> Any:
+        return _make(function, fastcache, on_drift)
+
+    return make if function is None else make(function)
+
+
+def _make(function: Any, fastcache: bool | None, on_drift: str) -> Any:
+    wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
+    inner = unwrap(function)
+    options = _options(inner)
+    keeper: list[Any] = []
+
+    def compile(specialization: Specialization) -> Artifact:
+        return _compile(specialization, keeper[0], options["annotations"])
+
+    def load(artifact: Artifact) -> NativeCode:
+        return _load(artifact, keeper[0])
+
+    made = jit(
+        inner,
+        compile=compile,
+        load=load,
+        store=None if fastcache is False else store,
+        target=TARGET,
+        scalars=options["scalars"],
+        templates=options["templates"],
+        open_members=options["open_members"],
+        on_drift=on_drift,
+        tool=_TOOL,
+        compiled_by=[kernel, func],
+    )
+    keeper.append(made._brain)
+    made.__dict__["_primal"] = _Primal(made._brain)
+    return made if wrap is None else wrap(made)
+
+
+def _options(function: types.FunctionType) -> dict[str, Any]:
+    """Return how parameters are taken, by their annotations."""
+    annotations = annotations_of(function, frames=6)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    scalars: dict[str, str] = {}
+    templates, open_members = [], []
+    for name in names:
+        kind, what = kind_of(annotations[name]) if name in annotations else ("template", None)
+        if kind == "scalar":
+            scalars[name] = what.name
+        elif kind == "object":
+            open_members.append(name)
+        elif kind == "unknown":
+            raise make_kernel_error(
+                "annotation",
+                f"the parameter `{name}` of `{function.__qualname__}` is annotated with {what!r}, which is no type of "
+                "the kernel language",
+                "use `kp.f32`, `kp.types.NDArray[kp.f32, 1]`, `kp.template()`, or a dataclass",
+                [],
+                [],
+            )
+        elif kind != "tensor":
+            templates.append(name)
+    return {"annotations": annotations, "scalars": scalars, "templates": templates, "open_members": open_members}
+
+
+class _Primal:
+    """What programs that know Quadrants ask a kernel."""
+
+    def __init__(self, brain: Any) -> None:
+        self._brain = brain
+
+    @property
+    def src_ll_cache_observations(self) -> Any:
+        """Whether a key was made, an artifact found, loaded, stored."""
+        counts = self._brain.counts
+        return types.SimpleNamespace(
+            cache_key_generated=counts["key_made"] > 0,
+            cache_validated=counts["validated"] > 0,
+            cache_loaded=counts["validated"] > 0 and counts["loaded"] > 0,
+            cache_stored=counts["stored"] > 0,
+        )
+
+
+# -- Compiling -------------------------------------------------------------------------------------
+
+
+def _compile(specialization: Specialization, brain: Any, annotations: dict[str, Any]) -> Artifact:
+    from .facts import Facts
+
+    _, _, _, flags, (default_int, default_float, debug) = specialization.target
+    facts = Facts(brain.rules.sources)
+    given = []
+    for name, argument in specialization.arguments.items():
+        try:
+            given.append(facts.parameter(name, argument, annotations.get(name)))
+        except Exception as error:
+            if not hasattr(error, "language_code"):
+                raise
+            raise make_kernel_error(
+                error.language_code,
+                f"{error.message} (parameter `{name}` of `{specialization.function.__qualname__}`)",  # type: ignore[attr-defined]
+                error.hint,  # type: ignore[attr-defined]
+                [],
+                [],
+            ) from None
+    code = _lower(facts, specialization.function, given, default_int, default_float, debug)
+    for message, file, line in code.warnings:
+        import warnings
+
+        warnings.warn_explicit(message, UserWarning, file, line)
+    dump = os.environ.get("KEYPRINT_DUMP")
+    if dump:
+        _dump(dump, specialization, code)
+    made = compile_c(code.text, flags)
+    metadata = {
+        "words": code.words,
+        "results": code.results,
+        "returned": _plain(code.returned),
+        "sites": [list(site) for site in code.sites],
+        "arrays": code.arrays,
+    }
+    return Artifact({"kernel.so": made}, metadata)
+
+
+def _plain(returned: Any) -> Any:
+    if isinstance(returned, list):
+        return {"tuple": [_plain(one) for one in returned]}
+    return {"shape": list(returned[0]), "dtype": returned[1]} if isinstance(returned, tuple) else returned
+
+
+def _dump(directory: str, specialization: Specialization, code: Any) -> None:
+    """Keep every stage of a kernel, for people to read."""
+    os.makedirs(directory, exist_ok=True)
+    base = os.path.join(directory, f"{specialization.name.replace('<locals>.', '')}-{specialization.key.hex()[:12]}")
+    for ending, text in ((".ir", code.ir), (".optimised.ir", code.optimised), (".c", code.text)):
+        with open(base + ending, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+# -- Loading ---------------------------------------------------------------------------------------
+
+
+def _load(artifact: Artifact, brain: Any) -> NativeCode:
+    known = artifact.metadata
+    if artifact._entry is None:
+        path, keep = _private_file(artifact["kernel.so"])
+    else:
+        path, keep = artifact.path("kernel.so"), None
+    try:
+        address = _load_kernel(path)
+    finally:
+        if keep is not None:
+            keep.cleanup()
+    return NativeCode(
+        address,
+        known["words"],
+        result=_result(known),
+        errors=lambda status: _error(status, known, brain),
+        unlocks=True,
+    )
+
+
+def _private_file(content: bytes) -> tuple[str, Any]:
+    """Return a path to bytes that only this user can write, and what removes it."""
+    import tempfile
+
+    directory = tempfile.TemporaryDirectory(prefix="keyprint-")
+    path = os.path.join(directory.name, "kernel.so")
+    with open(path, "wb") as file:
+        file.write(content)
+    return path, directory
+
+
+def _result(known: Any) -> Any:
+    kinds = [_kind(name) for name in known["results"]]
+    returned = known["returned"]
+    if returned is None:
+        return None
+    if isinstance(returned, str):
+        return kinds[0]
+
+    def build(values: tuple[Any, ...]) -> Any:
+        return _built(returned, iter(values))
+
+    return kinds, build
+
+
+def _kind(name: str) -> str:
+    return "bool" if name == "bool" else {"f": "f64", "i": "i64", "u": "u64"}[name[0]]
+
+
+def _built(returned: Any, values: Any) -> Any:
+    if isinstance(returned, str):
+        return next(values)
+    if "tuple" in returned:
+        return tuple(_built(one, values) for one in returned["tuple"])
+    from .tensors import make
+
+    shape = tuple(returned["shape"])
+    many = shape[0] if len(shape) == 1 else shape[0] * shape[1]
+    return make(shape, tuple(next(values) for _ in range(many)), returned["dtype"])
+
+
+# -- What went wrong -------------------------------------------------------------------------------
+
+
+def _error(status: int, known: Any, brain: Any) -> BaseException:
+    code, at = status & 0xFF, status >> 8
+    array = known["arrays"][at] if at < len(known["arrays"]) else "?"
+    name = brain.name
+    if code == 1:
+        return _failed(known, brain)
+    if code == 2:
+        return KernelRuntimeError(
+            f"`{array}` of `{name}` has a dimension of more than 2,147,483,647 elements",
+            code="too-long",
+            hint="split the array",
+        )
+    if code == 3:
+        return KernelRuntimeError(
+            f"`{array}` of `{name}` overlaps another array that the kernel writes in the same loop",
+            code="overlap",
+            hint="pass arrays that do not overlap, or the same array for both",
+        )
+    return KernelTypeError(
+        f"the last dimensions of `{array}` of `{name}` are not those of the elements that it is annotated with",
+        code="element-shape",
+        hint="pass an array whose last dimensions are the sizes of the vector or matrix",
+    )
+
+
+def _failed(known: Any, brain: Any) -> BaseException:
+    found = _take_failure()
+    if found is None:
+        return KernelRuntimeError(f"a check of `{brain.name}` failed", code="assertion")
+    site, values = found
+    function, statement, text = known["sites"][site]
+    trace = _place(function, statement, brain)
+    what, _, rest = text.partition(":")
+    if what == "bounds":
+        index, shape = tuple(values[::2]), tuple(values[1::2])
+        shown = index[0] if len(index) == 1 else index
+        array = rest.partition("#")[0]
+        name = f"`{array}`" if " " not in array else array
+        return KernelIndexError(
+            f"index {shown} of {name} is out of range for shape {shape}",
+            code="bounds",
+            hint="indices count from 0, and negative ones are not taken from the end",
+            trace=trace,
+        )
+    if what == "division":
+        return KernelRuntimeError("division of a whole number by zero", code="division", trace=trace)
+    if what == "shift":
+        return KernelRuntimeError(f"a shift by {values[0]} bits", code="shift", trace=trace)
+    if what == "cast":
+        return KernelRuntimeError(f"{values[0]} does not fit into a `{rest}`", code="range", trace=trace)
+    message = rest
+    for value in values:
+        message = message.replace("{}", str(value), 1)
+    message = message.replace("{{", "{").replace("}}", "}")
+    return KernelAssertionError(message or "an assertion does not hold", code="assertion", trace=trace)
+
+
+def _place(function: str, statement: int, brain: Any) -> list[tuple[Any, ...]]:
+    """Return where a statement is now: the source may have moved since it was compiled."""
+    try:
+        entries = brain.function_key()._resolution.entries
+    except KernelError:
+        return []
+    for entry in entries:
+        if entry.function.__qualname__.replace("<locals>.", "") == function and entry.source.function is not None:
+            lines = entry.source.function.statements
+            if statement < len(lines):
+                import linecache
+
+                line = lines[statement]
+                text = linecache.getline(entry.file, line).rstrip("\n")
+                column = len(text) - len(text.lstrip())
+                return [(function, entry.file, line, column, len(text) - column, text)]
+    return []

@@ -1,0 +1,49 @@
+"""The names of the kernel language at the top level of :mod:`keyprint`, and the modules they live in."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["NAMES"]
+
+_BUILTINS: Final = (
+    *("abs", "acos", "acosh", "asin", "asinh", "assume", "atan", "atan2", "atanh", "atomic_add", "atomic_and"),
+    *("atomic_max", "atomic_min", "atomic_mul", "atomic_or", "atomic_sub", "atomic_xor", "bit_cast", "cast"),
+    *("cbrt", "ceil", "clamp", "copysign", "cos", "cosh", "cross", "dot", "erf", "erfc", "exp", "exp2", "expm1"),
+    *("floor", "fma", "fmod", "gamma", "grouped", "hypot", "isinf", "isnan", "lgamma", "log", "log10", "log1p"),
+    *("log2", "loop_config", "max", "min", "ndrange", "norm", "normalize", "pow", "randn", "random", "raw_div"),
+    *("raw_mod", "round", "rsqrt", "select", "sin", "sinh", "sqrt", "static", "static_assert", "static_print"),
+    *("tan", "tanh", "trunc"),
+)
+
+#: Where a name lives: module and, if it is another one there, the name.
+NAMES: Final[dict[str, tuple[str, str]]] = {
+    **{name: ("language.builtin", name) for name in _BUILTINS},
+    **{
+        name: ("language.dtypes", name)
+        for name in ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "DType")
+    },
+    "bool": ("language.dtypes", "bool_"),
+    "Matrix": ("language.tensors", "Matrix"),
+    "Vector": ("language.tensors", "Vector"),
+    "ndarray": ("language.arrays", "ndarray"),
+    "tensor": ("language.arrays", "ndarray"),
+    "field": ("language.field", "field"),
+    "Field": ("language.field", "Field"),
+    "Struct": ("language.structs", "Struct"),
+    "dataclass": ("language.structs", "dataclass"),
+    **{name: ("language.annotations", name) for name in ("NDArray", "Template", "Tensor", "template", "types")},
+    **{name: ("language.kernel", name) for name in ("Func", "func", "kernel")},
+    **{name: ("language.data_oriented", name) for name in ("FIELD_METADATA_CACHE_VALUE", "data_oriented")},
+    **{name: ("language.settings", name) for name in ("init", "reset")},
+    **{
+        name: ("language.errors", name)
+        for name in (
+            *("CompilerError", "KernelAssertionError", "KernelError", "KernelIndexError", "KernelNameError"),
+            *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError"),
+        )
+    },
+    "math": ("language.mathematics", "math"),
+}

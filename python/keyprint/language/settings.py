@@ -1,0 +1,139 @@
+"""How kernels are compiled and run: what :func:`init` says, and otherwise what is usual."""
+
+from __future__ import annotations
+
+import os
+
+from .._native import _seed, _set_threads
+from ..specialization import LiveTarget
+from .dtypes import DType, f32, i32, scalar_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..store import Store
+
+__all__ = ["TARGET", "Settings", "current", "default_float", "default_int", "init", "reset", "store"]
+
+
+class Settings:
+    """What was said to :func:`init`."""
+
+    __slots__ = ("cache", "cache_path", "contract", "debug", "default_float", "default_int", "fast_math", "march")
+
+    def __init__(self) -> None:
+        self.default_int: DType = i32
+        self.default_float: DType = f32
+        self.debug = False
+        self.fast_math = False
+        #: Whether products and sums may be rounded once.
+        self.contract = False
+        self.march = "native"
+        self.cache = True
+        self.cache_path: str | None = None
+
+
+current = Settings()
+
+_stores: dict[str | None, Store] = {}
+
+
+def _target() -> Any:
+    from .toolchain import target
+
+    return target(current)
+
+
+#: What kernels are compiled for: settings, processor and compiler.
+TARGET = LiveTarget(_target)
+
+
+def default_int() -> DType:
+    """Return the type of whole numbers that say nothing else."""
+    return current.default_int
+
+
+def default_float() -> DType:
+    """Return the type of floats that say nothing else."""
+    return current.default_float
+
+
+def store() -> Store | None:
+    """Return where compiled kernels are kept."""
+    if not current.cache:
+        return None
+    from ..store import Store
+
+    found = _stores.get(current.cache_path)
+    if found is None:
+        found = _stores[current.cache_path] = Store() if current.cache_path is None else Store(current.cache_path)
+    return found
+
+
+def init(
+    arch: Any = None,
+    *,
+    default_ip: Any = None,
+    default_fp: Any = None,
+    debug: bool | None = None,
+    fast_math: bool | None = None,
+    contract: bool | None = None,
+    march: str | None = None,
+    cpu_max_num_threads: int | None = None,
+    random_seed: int | None = None,
+    offline_cache: bool | None = None,
+    offline_cache_file_path: str | None = None,
+    src_ll_cache: bool | None = None,
+    **ignored: Any,
+) -> None:
+    """Say how kernels are compiled and run, from the next launch on. Calling it is optional.
+
+    ``default_ip`` and ``default_fp`` are the types of numbers that say nothing else (``i32``, ``f32``).
+    ``debug`` checks indices, assertions, divisions, shifts and conversions. ``fast_math`` lets the compiler treat
+    floats as if they were real numbers, ``contract`` lets it round a product and a sum once. ``march`` is the
+    processor to compile for. ``cpu_max_num_threads`` says how many threads work on a loop, ``random_seed`` where
+    random numbers begin. ``offline_cache=False`` keeps compiled kernels in memory only, and
+    ``offline_cache_file_path`` says where they are kept otherwise.
+    """
+    if arch is not None and str(arch) not in ("cpu", "x64", "arm64"):
+        raise ValueError(f"kernels run on the CPU, found {arch!r}\nhint: write `arch=cpu`, or leave it out")
+    for name, given in (("default_ip", default_ip), ("default_fp", default_fp)):
+        if given is not None and scalar_of(given) is None:
+            raise TypeError(f"`{name}` is a type such as `kp.i64`, found {given!r}")
+    reset()
+    if default_ip is not None:
+        current.default_int = scalar_of(default_ip)  # type: ignore[assignment]
+    if default_fp is not None:
+        current.default_float = scalar_of(default_fp)  # type: ignore[assignment]
+    if current.default_int.name not in ("i32", "i64"):
+        raise TypeError(f"`default_ip` is `i32` or `i64`, found `{current.default_int}`")
+    if current.default_float.name not in ("f32", "f64"):
+        raise TypeError(f"`default_fp` is `f32` or `f64`, found `{current.default_float}`")
+    for name, value in (("debug", debug), ("fast_math", fast_math), ("contract", contract), ("march", march)):
+        if value is not None:
+            setattr(current, name, value)
+    if cpu_max_num_threads is not None:
+        _set_threads(cpu_max_num_threads)
+    if random_seed is not None:
+        _seed(random_seed % 2**64)
+    current.cache = offline_cache is not False and src_ll_cache is not False
+    current.cache_path = offline_cache_file_path
+
+
+def reset() -> None:
+    """Forget what was said to :func:`init`; compiled kernels stay."""
+    fresh = Settings()
+    for name in Settings.__slots__:
+        setattr(current, name, getattr(fresh, name))
+    _set_threads(_threads())
+    _seed(0)
+    TARGET.reset()
+
+
+def _threads() -> int:
+    given = os.environ.get("KEYPRINT_THREADS", "")
+    return int(given) if given.isdigit() else 0
+
+
+_set_threads(_threads())

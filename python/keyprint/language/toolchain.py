@@ -1,0 +1,97 @@
+"""The C compiler: which one, what it is, and what it is told."""
+
+from __future__ import annotations
+
+import os
+
+from .._native import _compile_c, _find_compiler, _identify_compiler, _processor, fingerprint
+from ..keys import Key
+from .errors import CompilerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+    from ..store import Store
+    from .settings import Settings
+
+__all__ = ["compile_c", "target"]
+
+#: What every kernel is compiled with: see the documentation of the language for what each is for.
+_FLAGS: Final = (
+    *("-std=gnu11", "-O3", "-fPIC", "-shared", "-nostdlib", "-fvisibility=hidden", "-w"),
+    *("-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"),
+)
+
+_TOOL: Final = ("keyprint-toolchain", "1")
+
+
+def _variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("KEYPRINT_CC", "CC") if name in os.environ}
+
+
+def find() -> tuple[str, list[str]] | None:
+    """Return the path of the compiler, and the arguments that come first."""
+    return _find_compiler(_variables(), os.environ.get("PATH", os.defpath))
+
+
+def target(settings: Settings) -> tuple[Any, ...]:
+    """Return everything that compiled code depends on besides its source: compiler, processor, settings."""
+    from .settings import store
+
+    flags = [*_FLAGS, f"-march={settings.march}"]
+    flags.append("-ffast-math" if settings.fast_math else "-fno-fast-math")
+    flags.append(f"-ffp-contract={'fast' if settings.contract or settings.fast_math else 'off'}")
+    processor = fingerprint(_processor()).short if settings.march == "native" else settings.march
+    options = (settings.default_int.name, settings.default_float.name, settings.debug)
+    return "cpu", processor, _identity(store()), tuple(flags), options
+
+
+def _identity(kept_in: Store | None) -> tuple[str, str]:
+    """Return version and machine of the compiler; of the last one that was used, if there is none."""
+    last = Key("the compiler that was used last", {"processor": _processor()}, tool=_TOOL)
+    found = find()
+    if found is None:
+        entry = None if kept_in is None else kept_in.get(last)
+        # Without any, everything misses, and says what is missing.
+        return ("none", "none") if entry is None else (entry.metadata["version"], entry.metadata["machine"])
+    path, arguments = found
+    status = os.stat(path)
+    place = {"path": path, "arguments": arguments, "size": status.st_size, "mtime": status.st_mtime_ns}
+    key = Key("the identity of a compiler", place, tool=_TOOL)
+    entry = None if kept_in is None else kept_in.get(key)
+    if entry is not None:
+        return entry.metadata["version"], entry.metadata["machine"]
+    try:
+        version, machine = _identify_compiler(path, arguments)
+    except OSError as error:
+        raise CompilerError(
+            str(error), code="compiler-failed", hint="set `KEYPRINT_CC` to a C compiler: `gcc` or `clang`"
+        ) from None
+    if kept_in is not None:
+        known = {"version": version, "machine": machine}
+        kept_in.put(key, b"", known)
+        kept_in.put(last, b"", known)
+    return version, machine
+
+
+def compile_c(text: str, flags: tuple[str, ...]) -> bytes:
+    """Compile C to a shared object."""
+    found = find()
+    if found is None:
+        given = next((name for name in ("KEYPRINT_CC", "CC") if os.environ.get(name)), None)
+        what = f"`{given}` names `{os.environ[given]}`, which cannot be found" if given else "there is no C compiler"
+        raise CompilerError(
+            f"{what}, and this kernel was not compiled before",
+            code="no-compiler",
+            hint="install one (`apt install gcc`, `dnf install gcc`, `conda install c-compiler`), or set `KEYPRINT_CC`",
+        )
+    path, arguments = found
+    try:
+        return _compile_c(path, arguments, list(flags), text)
+    except OSError as error:
+        raise CompilerError(
+            str(error),
+            code="compiler-failed",
+            hint="this may be a defect of keyprint: `KEYPRINT_DUMP=directory` keeps what was generated",
+        ) from None

@@ -1,0 +1,45 @@
+"""The kernel language under the spelling that Quadrants users know: ``import keyprint.quadrants as qd``.
+
+The objects are those of :mod:`keyprint`; only names differ.
+"""
+
+from __future__ import annotations
+
+from . import lazy
+from .language import errors, settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Where kernels run.
+cpu = x64 = arm64 = "cpu"
+
+QuadrantsCompilationError = errors.KernelError
+QuadrantsSyntaxError = errors.KernelSyntaxError
+QuadrantsTypeError = errors.KernelTypeError
+QuadrantsNameError = errors.KernelNameError
+QuadrantsIndexError = errors.KernelIndexError
+QuadrantsRuntimeError = errors.KernelRuntimeError
+QuadrantsRuntimeTypeError = errors.KernelTypeError
+QuadrantsAssertionError = errors.KernelAssertionError
+
+init = settings.init
+reset = settings.reset
+
+
+def sync() -> None:
+    """Wait until kernels are done: they are, when a launch returns."""
+
+
+def __getattr__(name: str) -> Any:
+    names: Any = lazy.load("language.names", "NAMES")
+    if name not in names:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = lazy.load(*names[name])
+    return found
+
+
+def __dir__() -> list[str]:
+    names: Any = lazy.load("language.names", "NAMES")
+    return sorted({*globals(), *names})
