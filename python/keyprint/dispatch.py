@@ -626,6 +626,7 @@ class _Brain:
             made = self.compile(specialization)
         finally:
             _compiling.depth -= 1
+            signature.let_go()
         # What the compiler has seen may not be what the key says.
         if not all(guards.check() for guards in (*context.guards, *signature.guards)):
             raise _ChangedMeanwhile

@@ -121,6 +121,15 @@ class Signature:
         #: Whether it holds something that only means something in this process.
         self.is_fleeting = False
 
+    def let_go(self) -> None:
+        """Forget the functions and fields that came with the call: only a compiler needed them."""
+        pending = list(self.arguments.values())
+        while pending:
+            one = pending.pop()
+            if one.kind in ("callable", "fleeting"):
+                one.value = None
+            pending += (one.members or {}).values()
+
 
 class _Maker:
     """Makes the signature of one call."""
@@ -224,12 +233,31 @@ class _Maker:
         if annotation is not None and not isinstance(value, annotation):
             return self._built(annotation, value, source, name)
         if name in self._options.scalars:
-            return self._number(value, self._options.scalars[name], source, name)
+            return self._numbers(value, self._options.scalars[name], source, name)
         if name in self._options.static:
             return self._static(value, source, name)
         members = "type" if name in self._options.open_members else self._options.members
         in_object = "value" if name in self._options.templates else ""
         return self._any(value, node, source, name, in_object=in_object, members=members)
+
+    def _numbers(self, value: Any, scalar: str, source: tuple[Any, ...], path: str) -> Argument:
+        """Take a number of a type, or a tuple or vector of them."""
+        kind = type(value)
+        held = getattr(kind, "__keyprint_numbers__", None)
+        if held is not None:
+            step = self._step(source, ("object",))
+            items = getattr(value, held)
+            inner = self._numbers(items, scalar, ("member", step, held), f"{path}.{held}")
+            argument = Argument("object", type=type_name(value), members={held: inner}, python_type=kind)
+            return self._as(argument, step)
+        if kind is not tuple:
+            return self._number(value, scalar, source, path)
+        step = self._step(source, ("tuple",))
+        members: dict[Any, Argument] = {}
+        with self._deeper(path):
+            for at, item in enumerate(value):
+                members[at] = self._numbers(item, scalar, ("item", step, at), f"{path}[{at}]")
+        return self._as(Argument("tuple", type="builtins.tuple", members=members), step)
 
     def _number(self, value: Any, scalar: str, source: tuple[Any, ...], path: str) -> Argument:
         """Take a number of a type: which number, and of which Python type, does not count."""
@@ -326,6 +354,8 @@ class _Maker:
             return self._own_array(value, source)
         if hasattr(kind, "__keyprint_fleeting__"):
             return self._fleeting(value, source)
+        if hasattr(kind, "__keyprint_numbers__"):
+            return self._by_digest(value, source, path)
         if hasattr(kind, "__cache_signature__"):
             self._used_methods(kind, node, path)
             return self._signed(value, source, path, lambda value: value.__cache_signature__())

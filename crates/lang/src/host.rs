@@ -42,8 +42,8 @@ pub enum Constant {
     Number(NumberSpec),
     /// A vector or matrix that comes with each call: the numbers.
     Numbers(Shape, Vec<NumberSpec>),
-    /// A struct whose members are these.
-    Struct(Vec<(String, Constant)>),
+    /// A struct whose members are these, and its type if it has one.
+    Struct(Vec<(String, Constant)>, Option<std::rc::Rc<StructType>>),
     /// A module, an instance: anything that has members.
     Object(Handle, String),
 }

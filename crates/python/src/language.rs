@@ -101,7 +101,11 @@ impl<'py> PyHost<'py> {
                 }
                 Constant::Numbers(shape(&item(1)?)?, specs)
             }
-            "struct" => Constant::Struct(self.members(&item(1)?)?),
+            "struct" => {
+                let kind = item(2)?;
+                let kind = if kind.is_none() { None } else { Some(self.struct_type(kind.cast::<PyTuple>()?)?) };
+                Constant::Struct(self.members(&item(1)?)?, kind)
+            }
             "object" => {
                 let handle = self.handle(item(1)?);
                 Constant::Object(handle, text(2)?)

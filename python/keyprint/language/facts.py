@@ -135,7 +135,8 @@ class Facts:
         if isinstance(value, NdArray):
             raise fact_error("assignment", f"the array `{label}` is not an argument", "pass it to the kernel")
         if isinstance(value, Struct):
-            return ("struct", [(name, self.fact(one, name)) for name, one in value.to_dict().items()])
+            members = [(name, self.fact(one, name)) for name, one in value.to_dict().items()]
+            return ("struct", members, self._struct_type(value._kind))
         return self._other(value, label)
 
     def _other(self, value: Any, label: str) -> Any:
@@ -182,7 +183,8 @@ class Facts:
 
     def _field(self, value: Any, label: str) -> Any:
         if isinstance(value, StructField):
-            return ("struct", [(name, self._field(one, f"{label}.{name}")) for name, one in value._members.items()])
+            members = [(name, self._field(one, f"{label}.{name}")) for name, one in value._members.items()]
+            return ("struct", members, self._struct_type(value._kind))
         array = value._array
         # Alive for as long as this is asked: whoever reads the field keeps it, and the code is for it alone.
         self._fields[value._token] = value
@@ -256,8 +258,6 @@ class Facts:
             members = argument.members or {}
             return ("tuple", [self.argument(one, f"{path}[{at}]", None) for at, one in members.items()])
         if kind == "object":
-            if argument.python_type in (Matrix, Vector):
-                return self._runtime_tensor(argument, path)
             node = self._nodes.get(path)
             if node is None:
                 node = self._nodes[path] = Node(argument, path, fields)
@@ -349,13 +349,6 @@ class Facts:
         if len(places) != many:
             raise fact_error("shape", f"`{path}` has {many} numbers, found {len(places)}")
         return ("numbers", wanted.shape, [("number", place, wanted.dtype.name, False) for place in places])
-
-    def _runtime_tensor(self, argument: Argument, path: str) -> Any:
-        raise fact_error(
-            "type",
-            f"`{path}` is a vector or matrix whose type is not known",
-            "annotate it: `kp.types.vector(3, kp.f32)`",
-        )
 
     # -- Functions ---------------------------------------------------------------------------------
 

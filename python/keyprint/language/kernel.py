@@ -133,6 +133,8 @@ def _options(function: types.FunctionType) -> dict[str, Any]:
         kind, what = kind_of(annotations[name]) if name in annotations else ("template", None)
         if kind == "scalar":
             scalars[name] = what.name
+        elif kind == "tensor":
+            scalars[name] = what.dtype.name
         elif kind == "object":
             open_members.append(name)
         elif kind == "unknown":
@@ -144,7 +146,7 @@ def _options(function: types.FunctionType) -> dict[str, Any]:
                 [],
                 [],
             )
-        elif kind != "tensor":
+        else:
             templates.append(name)
     return {"annotations": annotations, "scalars": scalars, "templates": templates, "open_members": open_members}
 

@@ -25,6 +25,9 @@ class Matrix:
 
     __slots__ = ("_items", "dtype", "shape")
 
+    #: Where the numbers are, for kernels that take them one by one.
+    __keyprint_numbers__ = "_items"
+
     def __init__(self, values: Any, dt: Any = None, *, dtype: Any = None) -> None:
         flat, shape = _flatten(values)
         self._set(flat, shape, dt if dt is not None else dtype)

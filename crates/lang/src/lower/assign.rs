@@ -74,6 +74,7 @@ impl Lowerer<'_> {
             ast::Expr::Subscript(_) | ast::Expr::Attribute(_) => {
                 let end = self.block().statements.len();
                 let mut value = value;
+                self.refuse_member(target)?;
                 let place = self.place_of(target)?;
                 if self.has_effects(end) {
                     self.stabilise(&mut value, end)?;
@@ -278,14 +279,25 @@ impl Lowerer<'_> {
                         return Ok(Value::Tuple(lanes.iter().map(lane).collect()));
                     }
                 }
-                if let Value::Constant(Constant::Object(_, what)) = &of {
-                    return Err(LangError::new("assignment", format!("members of {what} cannot be set in a kernel"))
-                        .hint("write to an element of an array, or return the value"));
-                }
                 self.member(of, attribute.attr.as_str())
             }
             other => self.expr(other),
         }
+    }
+
+    /// Refuses to set a member of an object: only elements of arrays can be set.
+    fn refuse_member(&mut self, target: &ast::Expr) -> Lower<()> {
+        let ast::Expr::Attribute(attribute) = target else { return Ok(()) };
+        // Objects are known: looking at one does nothing.
+        if !matches!(&*attribute.value, ast::Expr::Name(_) | ast::Expr::Attribute(_)) {
+            return Ok(());
+        }
+        if let Value::Constant(Constant::Object(_, what)) = self.place_of(&attribute.value)? {
+            self.current().at = target.range();
+            return Err(LangError::new("assignment", format!("members of {what} cannot be set in a kernel"))
+                .hint("write to an element of an array, or return the value"));
+        }
+        Ok(())
     }
 
     /// The numbers of a place.
@@ -403,15 +415,18 @@ impl Lowerer<'_> {
             if !matches!(self.current().names.get(name), Some(Binding::Scalar { .. } | Binding::Tensor { .. })) {
                 // A name for something else: it becomes a variable.
                 let before = self.name(name)?;
+                if let Value::Constant(Constant::Array(_)) = &before {
+                    self.targets(&before)?;
+                }
                 let after = self.expr(value)?;
                 let found = self.operate(op, before, after)?;
                 self.current().names.remove(name);
                 return self.assign_name(name, found);
             }
         }
-        let place = self.place_of(target)?;
+        self.refuse_member(target)?;
+        let mut place = self.place_of(target)?;
         let end = self.block().statements.len();
-        let mut place = place;
         let value = self.expr(value)?;
         if self.has_effects(end) {
             self.stabilise_place(&mut place, end)?;

@@ -234,9 +234,9 @@ impl Lowerer<'_> {
     /// A constant as a value: numbers that come with a call are read.
     pub(super) fn load_constant(&mut self, constant: Constant) -> Lower<Value> {
         Ok(match constant {
-            Constant::Struct(members) => {
+            Constant::Struct(members, kind) => {
                 let load = |(name, one): (String, Constant)| Ok((name, self.load_constant(one)?));
-                Value::Struct(members.into_iter().map(load).collect::<Lower<_>>()?, None)
+                Value::Struct(members.into_iter().map(load).collect::<Lower<_>>()?, kind)
             }
             other => Value::Constant(other),
         })

@@ -106,7 +106,7 @@ pub(super) fn describe(constant: &Constant) -> String {
         Constant::Array(spec) => array_text(spec.scalar, spec.ndim, spec.element),
         Constant::Number(spec) => format!("a `{}`", spec.scalar),
         Constant::Numbers(shape, _) => tensor_text(*shape, None),
-        Constant::Struct(_) => "a struct".to_owned(),
+        Constant::Struct(..) => "a struct".to_owned(),
         Constant::Object(_, what) => what.clone(),
     }
 }
