@@ -624,6 +624,9 @@ class _Brain:
         _compiling.depth = getattr(_compiling, "depth", 0) + 1
         try:
             made = self.compile(specialization)
+        except ValuesNeeded:
+            self.counts["compiled"] -= 1
+            raise
         finally:
             _compiling.depth -= 1
             signature.let_go()

@@ -1,22 +1,20 @@
 //! Functions for operations that C has not, or leaves undefined: written once for each type that needs
 //! them.
 
-use std::collections::BTreeMap;
-
 use keyprint_lang::ir::{AtomicOp, Binary};
 use keyprint_lang::types::Scalar;
 
-/// Helpers that were asked for, by name.
+/// Helpers that were asked for: name and text, those that others need before them.
 #[derive(Default)]
 pub(crate) struct Helpers {
-    found: BTreeMap<String, String>,
+    found: Vec<(String, String)>,
     has_halves: bool,
 }
 
 impl Helpers {
     pub(crate) fn text(&self) -> String {
         let halves = if self.has_halves { "typedef _Float16 f16;\n" } else { "" };
-        let all: String = self.found.values().map(String::as_str).collect();
+        let all: String = self.found.iter().map(|(_, text)| text.as_str()).collect();
         format!("{halves}\n{all}")
     }
 
@@ -27,9 +25,9 @@ impl Helpers {
     }
 
     fn add(&mut self, name: String, text: impl FnOnce(&str) -> String) -> String {
-        if !self.found.contains_key(&name) {
+        if !self.found.iter().any(|(known, _)| *known == name) {
             let text = text(&name);
-            self.found.insert(name.clone(), text);
+            self.found.push((name.clone(), text));
         }
         name
     }

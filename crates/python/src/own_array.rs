@@ -5,7 +5,7 @@
 //! and others see the memory through the buffer protocol and DLPack, without copies.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
@@ -435,15 +435,15 @@ impl NdArray {
     fn __dlpack__<'py>(
         slf: &Bound<'py, Self>,
         stream: Option<Bound<'py, PyAny>>,
-        max_version: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
         dl_device: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = (stream, max_version, dl_device);
+        let _ = (stream, dl_device);
         if copy == Some(true) {
             return Err(PyBufferError::new_err("a copy is made by the library that takes the tensor"));
         }
-        managed(slf)
+        managed(slf, max_version.is_some_and(|(major, _)| major >= 1))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -469,9 +469,9 @@ fn format_of(scalar: Scalar) -> &'static std::ffi::CStr {
     }
 }
 
-/// DLPack's `DLManagedTensor`.
+/// DLPack's `DLTensor`.
 #[repr(C)]
-struct Managed {
+struct Tensor {
     data: *mut c_void,
     device_type: i32,
     device_id: i32,
@@ -482,8 +482,25 @@ struct Managed {
     shape: *const i64,
     strides: *const i64,
     byte_offset: u64,
+}
+
+/// DLPack's `DLManagedTensor`.
+#[repr(C)]
+struct Managed {
+    tensor: Tensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+/// DLPack's `DLManagedTensorVersioned`, which says whether the memory can be written.
+#[repr(C)]
+struct Versioned {
+    major: u32,
+    minor: u32,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    flags: u64,
+    tensor: Tensor,
 }
 
 /// What a tensor that was handed out keeps: the array, and strides in elements.
@@ -494,8 +511,9 @@ struct Handed {
 }
 
 const CAPSULE: &std::ffi::CStr = c"dltensor";
+const VERSIONED: &std::ffi::CStr = c"dltensor_versioned";
 
-fn managed<'py>(array: &Bound<'py, NdArray>) -> PyResult<Bound<'py, PyCapsule>> {
+fn managed<'py>(array: &Bound<'py, NdArray>, is_versioned: bool) -> PyResult<Bound<'py, PyCapsule>> {
     let py = array.py();
     let inner = array.get();
     let code = match inner.scalar {
@@ -512,7 +530,7 @@ fn managed<'py>(array: &Bound<'py, NdArray>) -> PyResult<Bound<'py, PyCapsule>> 
     }));
     // SAFETY: just made.
     let (shape, strides) = unsafe { ((*handed).shape.as_ptr(), (*handed).strides.as_ptr()) };
-    let tensor = Box::into_raw(Box::new(Managed {
+    let tensor = Tensor {
         data: inner.data.cast(),
         device_type: 1,
         device_id: 0,
@@ -523,13 +541,32 @@ fn managed<'py>(array: &Bound<'py, NdArray>) -> PyResult<Bound<'py, PyCapsule>> 
         shape,
         strides,
         byte_offset: 0,
-        context: handed.cast(),
-        deleter: Some(delete),
-    }));
+    };
+    let context = handed.cast();
     // SAFETY: the capsule owns the tensor until a consumer renames it and calls the deleter itself.
     unsafe {
-        let capsule = ffi::PyCapsule_New(tensor.cast(), CAPSULE.as_ptr(), Some(drop_capsule));
+        let capsule = if is_versioned {
+            let deleter: unsafe extern "C" fn(*mut Versioned) = delete_versioned;
+            let made = Versioned { major: 1, minor: 0, context, deleter: Some(deleter), flags: 0, tensor };
+            let made = Box::into_raw(Box::new(made));
+            ffi::PyCapsule_New(made.cast(), VERSIONED.as_ptr(), Some(drop_capsule))
+        } else {
+            let deleter: unsafe extern "C" fn(*mut Managed) = delete;
+            let made = Box::into_raw(Box::new(Managed { tensor, context, deleter: Some(deleter) }));
+            ffi::PyCapsule_New(made.cast(), CAPSULE.as_ptr(), Some(drop_capsule))
+        };
         Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
+    }
+}
+
+/// # Safety
+///
+/// `context` is that of a tensor of [`managed`], which is not used any more.
+unsafe fn let_go(context: *mut c_void) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let handed = Box::from_raw(context.cast::<Handed>());
+        Python::attach(|py| handed.array.drop_ref(py));
     }
 }
 
@@ -538,11 +575,15 @@ fn managed<'py>(array: &Bound<'py, NdArray>) -> PyResult<Bound<'py, PyCapsule>> 
 /// `tensor` was made by [`managed`], and is not used any more. Any thread may call this.
 unsafe extern "C" fn delete(tensor: *mut Managed) {
     // SAFETY: as the caller promises.
-    unsafe {
-        let tensor = Box::from_raw(tensor);
-        let handed = Box::from_raw(tensor.context.cast::<Handed>());
-        Python::attach(|py| handed.array.drop_ref(py));
-    }
+    unsafe { let_go(Box::from_raw(tensor).context) };
+}
+
+/// # Safety
+///
+/// As for [`delete`].
+unsafe extern "C" fn delete_versioned(tensor: *mut Versioned) {
+    // SAFETY: as the caller promises.
+    unsafe { let_go(Box::from_raw(tensor).context) };
 }
 
 /// # Safety
@@ -551,9 +592,10 @@ unsafe extern "C" fn delete(tensor: *mut Managed) {
 unsafe extern "C" fn drop_capsule(capsule: *mut ffi::PyObject) {
     // SAFETY: a capsule that was consumed has another name.
     unsafe {
-        let name: *const c_char = CAPSULE.as_ptr();
-        if ffi::PyCapsule_IsValid(capsule, name) != 0 {
-            delete(ffi::PyCapsule_GetPointer(capsule, name).cast());
+        if ffi::PyCapsule_IsValid(capsule, CAPSULE.as_ptr()) != 0 {
+            delete(ffi::PyCapsule_GetPointer(capsule, CAPSULE.as_ptr()).cast());
+        } else if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) != 0 {
+            delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
         }
     }
 }

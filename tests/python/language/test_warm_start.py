@@ -1,0 +1,203 @@
+"""A second process parses nothing, lowers nothing and starts no compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PROGRAM = """
+import dataclasses
+import sys
+import numpy as np
+import keyprint as kp
+import keyprint._native as native
+
+if "warm" in sys.argv:
+    # Any of these would be the end of a cold start.
+    def refuse(*_):
+        raise SystemExit("a warm process compiles")
+
+    import keyprint.language.kernel as kernel
+    import keyprint.language.toolchain as toolchain
+    kernel._lower = refuse
+    kernel.compile_c = toolchain._compile_c = toolchain._identify_compiler = refuse
+    class Refuse:
+        parse = staticmethod(refuse)
+        from_bytes = staticmethod(native.SourceTable.from_bytes)
+    import keyprint.sources
+    keyprint.sources.SourceTable = Refuse
+
+SCALE = 3
+
+
+@kp.func
+def scaled(x):
+    return x * SCALE
+
+
+@kp.kernel
+def plain(x: kp.types.NDArray[kp.f32, 1], a: kp.f32) -> kp.f32:
+    total = 0.0
+    for i in x:
+        x[i] = scaled(x[i]) + a
+        total += x[i]
+    return total
+
+
+@dataclasses.dataclass
+class Params:
+    x: kp.types.NDArray[kp.f32, 1]
+    n: kp.i32
+    unread: object
+
+
+@kp.kernel
+def unrolled(p: Params):
+    for k in kp.static(range(p.n)):
+        for i in p.x:
+            p.x[i] += k
+    return kp.Vector([p.n, 1]), p.n
+
+
+@kp.data_oriented
+class Sim:
+    def __init__(self):
+        self.x = kp.ndarray(kp.f32, 4)
+        self.dt = 0.25
+
+    @kp.kernel
+    def step(self):
+        for i in self.x:
+            self.x[i] += self.dt
+
+
+x = np.arange(4, dtype=np.float32)
+print(plain(x, 1), x.tolist())
+print(*unrolled(Params(x, 3, object())), x.tolist())
+print(*unrolled(Params(x, 2, object())), x.tolist())
+sim = Sim()
+sim.step()
+print(sim.x.to_numpy().tolist())
+print([(k.observations.compiled, k.observations.validated, k.observations.files_parsed) for k in (plain, unrolled, Sim.step)], file=sys.stderr)
+primal = plain._primal.src_ll_cache_observations
+print(primal.cache_key_generated, primal.cache_validated, primal.cache_loaded, primal.cache_stored, file=sys.stderr)
+"""
+
+
+def run(directory, *arguments, program=PROGRAM, **environment):
+    (directory / "program.py").write_text(program)
+    known = {name: value for name, value in os.environ.items() if not name.startswith("KEYPRINT")}
+    return subprocess.run(
+        [sys.executable, "program.py", *arguments],
+        cwd=directory,
+        env={**known, "KEYPRINT_CACHE_DIR": str(directory / "store"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_warm_process(tmp_path):
+    cold = run(tmp_path)
+    assert cold.returncode == 0, cold.stderr
+    assert cold.stderr.splitlines()[-1] == "True False False True"
+    warm = run(tmp_path, "warm")
+    assert warm.returncode == 0, warm.stderr
+    assert warm.stdout == cold.stdout
+    assert warm.stderr.splitlines()[-2:] == ["[(0, 1, 0), (0, 2, 0), (0, 1, 0)]", "True True True False"]
+
+
+def test_a_warm_process_needs_no_compiler(tmp_path):
+    cold = run(tmp_path)
+    (tmp_path / "empty").mkdir()
+    warm = run(tmp_path, "warm", PATH=str(tmp_path / "empty"))
+    assert (warm.returncode, warm.stdout) == (0, cold.stdout), warm.stderr
+
+
+@pytest.mark.parametrize(
+    ("edit", "misses"),
+    [
+        (("SCALE = 3", "SCALE = 4"), (1, 0, 0)),
+        (("return x * SCALE", "return x * SCALE + 0.5"), (1, 0, 0)),
+        (("self.dt = 0.25", "self.dt = 0.5"), (0, 0, 1)),
+        (("p.x[i] += k", "p.x[i] += k + 1"), (0, 2, 0)),
+        (("    total = 0.0\n", "    # a comment\n    total = 0.0\n"), (0, 0, 0)),
+        (("import sys\n", "import sys\nUNRELATED = 1\n"), (0, 0, 0)),
+        (("a: kp.f32)", "a: kp.f64)"), (1, 0, 0)),
+    ],
+)
+def test_edits(tmp_path, edit, misses):
+    assert run(tmp_path).returncode == 0
+    assert PROGRAM.count(edit[0]) == 1
+    warm = run(tmp_path, program=PROGRAM.replace(*edit))
+    assert warm.returncode == 0, warm.stderr
+    found = eval(warm.stderr.splitlines()[-2])
+    assert tuple(one[0] for one in found) == misses
+
+
+def test_another_compiler_misses(tmp_path):
+    assert run(tmp_path).returncode == 0
+    script = tmp_path / "other-cc"
+    script.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo "other 1.0"; exit; fi\nexec cc "$@"\n')
+    script.chmod(0o755)
+    other = run(tmp_path, KEYPRINT_CC=str(script))
+    assert other.returncode == 0, other.stderr
+    assert [one[0] for one in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
+    # The same file, with another time and another version: it is asked again.
+    script.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo "other 2.0"; exit; fi\nexec cc "$@"\n')
+    os.utime(script, ns=(1, 1))
+    again = run(tmp_path, KEYPRINT_CC=str(script))
+    assert [one[0] for one in eval(again.stderr.splitlines()[-2])] == [1, 2, 1]
+
+
+SETTINGS = """
+import sys
+import numpy as np
+import keyprint as kp
+
+
+@kp.kernel
+def k(x: kp.types.NDArray[kp.f64, 1]):
+    for i in x:
+        x[i] = 1 / 3
+
+
+x = np.zeros(1)
+for settings in ({}, {"default_fp": kp.f64}, {"fast_math": True}, {"contract": True}, {"debug": True}, {"march": "x86-64-v2"}, {}):
+    kp.init(**settings)
+    k(x)
+    print(settings, x[0] == 1 / 3, k.observations.key_made)
+print(k.observations.compiled, k.observations.refreshed)
+"""
+
+
+def test_settings_count(tmp_path):
+    done = run(tmp_path, program=SETTINGS)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("{'default_fp': f64}")
+    assert lines[-1].split()[0] == "6"
+    again = run(tmp_path, program=SETTINGS)
+    assert again.stdout.splitlines()[-1].split()[0] == "0"
+
+
+def test_importing_loads_no_numpy(tmp_path):
+    program = """
+    import sys
+    import keyprint as kp
+
+    @kp.kernel
+    def k(x: kp.types.NDArray[kp.f32, 1]) -> kp.f32:
+        for i in x:
+            x[i] = i
+        return x[2]
+
+    x = kp.ndarray(kp.f32, 3)
+    assert k(x) == 2 and x[1] == 1
+    print("numpy" in sys.modules, "torch" in sys.modules)
+    """
+    assert run(tmp_path, program=textwrap.dedent(program)).stdout == "False False\n"
