@@ -427,7 +427,9 @@ class _Brain:
         context.target = asked[0] if asked else self.target
         if isinstance(context.target, LiveTarget):
             context.target.fill()
-            context.target = guards.member(context.target, "value")[0]
+            found = guards.member(context.target, "value")
+            assert found
+            context.target = found[0]
         identity = context.target
         if isinstance(identity, Target):
             identity, context.device = identity.identity, identity.device

@@ -58,7 +58,17 @@ class Resolution:
     """What a function depends on, arguments aside, as it was found at one moment."""
 
     __slots__ = (
-        *("components", "entries", "fingerprint", "guards", "is_fleeting", "root", "texts", "values", "where"),
+        *(
+            "components",
+            "entries",
+            "fingerprint",
+            "guards",
+            "is_fleeting",
+            "root",
+            "texts",
+            "values",
+            "where",
+        ),
     )
 
     def __init__(self, resolver: _Resolver, root: FunctionEntry | None) -> None:

@@ -526,9 +526,7 @@ class _Maker:
         step = self._step(source, ("same",))
         self.found.guards.append(resolution.guards)
         name = getattr(value, "__qualname__", None) or type_name(value)
-        return self._as(
-            Argument("callable", type=name, value=value, signature=resolution.fingerprint), step
-        )
+        return self._as(Argument("callable", type=name, value=value, signature=resolution.fingerprint), step)
 
     # -- Objects ---------------------------------------------------------------------------------
 

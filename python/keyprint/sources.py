@@ -84,7 +84,8 @@ class Sources:
     @property
     def _store(self) -> Store | None:
         given: Any = self._given
-        return given() if callable(given) else given
+        found: Store | None = given() if callable(given) else given
+        return found
 
     def of(self, code: CodeType, globals_: dict[str, Any]) -> Source:
         """Return what is known of the source of a code object."""

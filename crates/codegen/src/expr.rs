@@ -208,10 +208,10 @@ impl Writer<'_> {
         }
         if from.is_float() && to.is_int() {
             if from == Scalar::F16 {
-                let helper = self.helpers.to_whole(Scalar::F32, to);
+                let helper = self.helpers.whole(Scalar::F32, to);
                 return format!("{helper}((f32){})", self.expr(one));
             }
-            let helper = self.helpers.to_whole(from, to);
+            let helper = self.helpers.whole(from, to);
             return format!("{helper}({})", self.bare(one));
         }
         let t = self.helpers.type_of(to);
@@ -224,7 +224,9 @@ impl Writer<'_> {
         let inside: Vec<String> = arguments.iter().map(|one| self.bare(one)).collect();
         let inside = inside.join(", ");
         let name = match math {
-            Math::Rsqrt => return format!("(1{} / __builtin_sqrt{s}({inside}))", if s == "f" { ".0f" } else { ".0" }),
+            Math::Rsqrt => {
+                return format!("(1{} / __builtin_sqrt{s}({inside}))", if s == "f" { ".0f" } else { ".0" });
+            }
             // Half to even, as Python does.
             Math::Round => "rint",
             Math::Atan2 => "atan2",

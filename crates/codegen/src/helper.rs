@@ -78,7 +78,7 @@ impl Helpers {
     }
 
     /// A float as a whole number, the nearest there is.
-    pub(crate) fn to_whole(&mut self, from: Scalar, to: Scalar) -> String {
+    pub(crate) fn whole(&mut self, from: Scalar, to: Scalar) -> String {
         let (f, t) = (self.type_of(from), self.type_of(to));
         let bits = if to.is_signed() { to.bits() - 1 } else { to.bits() };
         let end = format!("0x1p{bits}{}", if from == Scalar::F64 { "" } else { "f" });

@@ -87,10 +87,15 @@ impl<'k> Writer<'k> {
             let t = self.helpers.type_of(array.scalar);
             let name = self.array_name(*id);
             match &array.origin {
-                Origin::Fixed { address, .. } => self.push(&format!("{t} *const {name} = ({t} *){address}ULL;")),
+                Origin::Fixed { address, .. } => {
+                    self.push(&format!("{t} *const {name} = ({t} *){address}ULL;"))
+                }
                 Origin::Argument => {
                     let Some(place) = self.words.address(*id) else { continue };
-                    self.push(&format!("{t} *const {name} = ({t} *)w[{place}]; /* {} */", comment(&array.name)));
+                    self.push(&format!(
+                        "{t} *const {name} = ({t} *)w[{place}]; /* {} */",
+                        comment(&array.name)
+                    ));
                     let sizes: Vec<_> = self.words.sizes(*id).collect();
                     for (at, place) in sizes {
                         self.push(&format!("const i64 {name}_s{at} = (i64)w[{place}];"));
@@ -107,7 +112,8 @@ impl<'k> Writer<'k> {
                 continue;
             }
             let scalar = self.kernel.numbers[*id as usize].scalar;
-            let (t, name, place) = (self.helpers.type_of(scalar), self.number_name(*id), self.words.number(*id));
+            let (t, name, place) =
+                (self.helpers.type_of(scalar), self.number_name(*id), self.words.number(*id));
             self.push(&if scalar.is_float() {
                 format!("{t} {name}; __builtin_memcpy(&{name}, &w[{place}], sizeof {name});")
             } else {
@@ -206,7 +212,8 @@ impl<'k> Writer<'k> {
             }
             Kind::Set(id, value) => {
                 let value = self.bare(value);
-                let declared = if self.open.remove(id) { format!("{} ", self.type_of(*id)) } else { String::new() };
+                let declared =
+                    if self.open.remove(id) { format!("{} ", self.type_of(*id)) } else { String::new() };
                 let text = format!("{declared}{} = {value};", self.local(*id));
                 self.push(&text);
             }
@@ -387,7 +394,10 @@ impl<'k> Writer<'k> {
             });
         }
         let count = items.len();
-        self.push(&format!("{{ const struct kp_part parts[] = {{{}}}; kp->print(parts, {count}); }}", items.join(", ")));
+        self.push(&format!(
+            "{{ const struct kp_part parts[] = {{{}}}; kp->print(parts, {count}); }}",
+            items.join(", ")
+        ));
     }
 }
 

@@ -61,7 +61,9 @@ impl Writer<'_> {
         self.push(&format!("const i64 kp_count = {};", count.join(" * ")));
         let tiny = TINY / cost(&one.body).max(1);
         let grain = one.grain.unwrap_or(0);
-        self.push(&format!("if (kp_count <= {tiny}) {{ if (kp_count > 0) kp_task{task}(&{name}, 0, kp_count); }}"));
+        self.push(&format!(
+            "if (kp_count <= {tiny}) {{ if (kp_count > 0) kp_task{task}(&{name}, 0, kp_count); }}"
+        ));
         self.push(&format!("else kp->run(kp_task{task}, &{name}, kp_count, {grain});"));
         if failure {
             self.push("if (kp_failure.is_set) return kp->report(&kp_failure);");
@@ -103,9 +105,10 @@ impl Writer<'_> {
             AtomicTarget::Local(id) => drop(written.insert(*id)),
         };
         one.reductions.iter().for_each(|reduction| target(&reduction.target));
-        one.body.each(&mut |statement| match &statement.kind {
-            Kind::Atomic(atomic) => target(&atomic.target),
-            _ => {}
+        one.body.each(&mut |statement| {
+            if let Kind::Atomic(atomic) = &statement.kind {
+                target(&atomic.target);
+            }
         });
         one.body.each(&mut |statement| match &statement.kind {
             Kind::Store(place, _) => drop(arrays.insert(place.array)),
@@ -153,11 +156,21 @@ impl Writer<'_> {
         self.push("u64 *const w = c->w;");
         self.arguments(&captured.arrays, &captured.numbers);
         for id in &captured.copied {
-            let text = format!("const {} {} = c->{};", self.type_of(*id), self.local_name(*id), self.local_name(*id));
+            let text = format!(
+                "const {} {} = c->{};",
+                self.type_of(*id),
+                self.local_name(*id),
+                self.local_name(*id)
+            );
             self.push(&text);
         }
         for id in &captured.shared {
-            let text = format!("{} *const {} = c->{};", self.type_of(*id), self.local_name(*id), self.local_name(*id));
+            let text = format!(
+                "{} *const {} = c->{};",
+                self.type_of(*id),
+                self.local_name(*id),
+                self.local_name(*id)
+            );
             self.push(&text);
             if !self.is_array(*id) {
                 self.by_pointer.insert(*id);
@@ -170,7 +183,8 @@ impl Writer<'_> {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
             let start = identity(reduction.op, scalar);
             let start = self.constant(scalar, start);
-            let text = format!("{} {} = {start};", self.type_of(reduction.local), self.local_name(reduction.local));
+            let text =
+                format!("{} {} = {start};", self.type_of(reduction.local), self.local_name(reduction.local));
             self.push(&text);
         }
         self.loops(one, random);
@@ -214,7 +228,9 @@ impl Writer<'_> {
             begin = "(kp_first > 0 ? kp_first : 0)".to_owned();
             end = "(kp_last < kp_row ? kp_last : kp_row)".to_owned();
         }
-        self.push(&format!("const {t} kp_low = ({t})(c->from{last} + {begin}), kp_high = ({t})(c->from{last} + {end});"));
+        self.push(&format!(
+            "const {t} kp_low = ({t})(c->from{last} + {begin}), kp_high = ({t})(c->from{last} + {end});"
+        ));
         if is_simple(&one.body) {
             self.push("KP_INDEPENDENT");
         }
@@ -222,7 +238,9 @@ impl Writer<'_> {
         self.level += 1;
         if random {
             let row = if last > 0 { "kp_r * kp_row + " } else { "" };
-            self.push(&format!("const u64 kp_at = (u64)({row}(i64){name} - (i64)c->from{last}); u32 kp_n = 0;"));
+            self.push(&format!(
+                "const u64 kp_at = (u64)({row}(i64){name} - (i64)c->from{last}); u32 kp_n = 0;"
+            ));
         }
         self.block_inside(&one.body);
         self.level -= 1;
@@ -238,7 +256,8 @@ impl Writer<'_> {
 fn is_simple(body: &Block) -> bool {
     let mut simple = true;
     body.each(&mut |statement| {
-        simple &= !matches!(statement.kind, Kind::Atomic(_) | Kind::Print(_) | Kind::Check { .. } | Kind::Loop(_));
+        simple &=
+            !matches!(statement.kind, Kind::Atomic(_) | Kind::Print(_) | Kind::Check { .. } | Kind::Loop(_));
     });
     simple
 }
@@ -260,7 +279,11 @@ fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
 fn identity(op: AtomicOp, scalar: Scalar) -> u64 {
     let float = |value: f64| fold::float_bits(scalar, value);
     let bits = i128::from(scalar.bits());
-    let (low, high) = if scalar.is_signed() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+    let (low, high) = if scalar.is_signed() {
+        (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+    } else {
+        (0, (1i128 << bits) - 1)
+    };
     match op {
         // A negative zero stays one.
         AtomicOp::Add if scalar.is_float() => float(-0.0),

@@ -103,7 +103,8 @@ impl<'py> PyHost<'py> {
             }
             "struct" => {
                 let kind = item(2)?;
-                let kind = if kind.is_none() { None } else { Some(self.struct_type(kind.cast::<PyTuple>()?)?) };
+                let kind =
+                    if kind.is_none() { None } else { Some(self.struct_type(kind.cast::<PyTuple>()?)?) };
                 Constant::Struct(self.members(&item(1)?)?, kind)
             }
             "object" => {
@@ -291,12 +292,10 @@ pub(crate) fn _lower<'py>(
     debug: bool,
 ) -> PyResult<KernelCode> {
     let py = host.py();
-    let options =
-        Options { default_int: scalar(default_int)?, default_float: scalar(default_float)?, debug };
+    let options = Options { default_int: scalar(default_int)?, default_float: scalar(default_float)?, debug };
     let mut host = PyHost { host: host.clone(), objects: Vec::new(), raised: None };
     let handle = host.handle(function);
-    let arguments: Vec<Constant> =
-        arguments.iter().map(|one| host.constant(one)).collect::<PyResult<_>>()?;
+    let arguments: Vec<Constant> = arguments.iter().map(|one| host.constant(one)).collect::<PyResult<_>>()?;
     let lowered = match lower(&mut host, handle, arguments, options) {
         Ok(lowered) => lowered,
         Err(error) => return Err(host.raised.take().unwrap_or_else(|| language_error(py, &error))),

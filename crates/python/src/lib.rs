@@ -52,8 +52,8 @@ mod _native {
     use crate::key::PyKey;
     #[pymodule_export]
     use crate::language::{
-        _compile_c, _find_compiler, _identify_compiler, _language_codes, _language_version, _load_kernel, _lower,
-        _processor, _seed, _set_threads, _take_failure, KernelCode,
+        _compile_c, _find_compiler, _identify_compiler, _language_codes, _language_version, _load_kernel,
+        _lower, _processor, _seed, _set_threads, _take_failure, KernelCode,
     };
     #[pymodule_export]
     use crate::launch::{

@@ -152,7 +152,10 @@ impl NdArray {
             return Ok(vec![found[0]; many]);
         }
         if found.len() != many {
-            return Err(PyValueError::new_err(format!("an element has {many} numbers, found {}", found.len())));
+            return Err(PyValueError::new_err(format!(
+                "an element has {many} numbers, found {}",
+                found.len()
+            )));
         }
         Ok(found)
     }
@@ -236,8 +239,7 @@ impl NdArray {
         for at in (0..shape.len().saturating_sub(1)).rev() {
             strides[at] = strides[at + 1] * shape[at + 1].max(1);
         }
-        let layout =
-            Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).map_err(|_| too_large())?;
+        let layout = Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).map_err(|_| too_large())?;
         // SAFETY: the layout has a size.
         let data = unsafe { alloc_zeroed(layout) };
         if data.is_null() {
@@ -352,7 +354,8 @@ impl NdArray {
         if self.shape.len() == self.ndim {
             return self.get(py, first);
         }
-        let items: Vec<_> = (first..first + self.lanes()).map(|at| self.get(py, at)).collect::<PyResult<_>>()?;
+        let items: Vec<_> =
+            (first..first + self.lanes()).map(|at| self.get(py, at)).collect::<PyResult<_>>()?;
         Ok(PyTuple::new(py, items)?.into_any())
     }
 
@@ -418,8 +421,11 @@ impl NdArray {
             (*view).len = array.bytes() as isize;
             (*view).readonly = 0;
             (*view).itemsize = array.scalar.bytes() as isize;
-            (*view).format =
-                if flags & ffi::PyBUF_FORMAT == 0 { std::ptr::null_mut() } else { format.as_ptr().cast_mut() };
+            (*view).format = if flags & ffi::PyBUF_FORMAT == 0 {
+                std::ptr::null_mut()
+            } else {
+                format.as_ptr().cast_mut()
+            };
             (*view).ndim = array.shape.len() as c_int;
             (*view).shape = array.shape.as_ptr().cast_mut();
             (*view).strides = array.strides.as_ptr().cast_mut();

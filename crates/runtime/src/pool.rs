@@ -76,7 +76,6 @@ fn helpers() -> Option<&'static rayon::ThreadPool> {
 struct Work {
     task: Task,
     context: *mut c_void,
-    count: i64,
     piece: i64,
 }
 
@@ -86,17 +85,28 @@ unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
 
+/// The part of a loop that one thread begins with. Each has a line of the cache to itself.
+#[repr(align(128))]
+struct Share {
+    next: AtomicI64,
+    end: i64,
+}
+
 impl Work {
-    /// Takes pieces as long as there are any.
-    fn take_pieces(self, next: &AtomicI64) {
-        loop {
-            let begin = next.fetch_add(self.piece, Ordering::Relaxed);
-            if begin >= self.count {
-                return;
+    /// Takes pieces of one's own share, and then of those of others, as long as there are any: memory is read
+    /// from one end to the other, and nobody waits for a thread that is late.
+    fn take_pieces(self, shares: &[Share], own: usize) {
+        for at in 0..shares.len() {
+            let share = &shares[(own + at) % shares.len()];
+            loop {
+                let begin = share.next.fetch_add(self.piece, Ordering::Relaxed);
+                if begin >= share.end {
+                    break;
+                }
+                let end = (begin + self.piece).min(share.end);
+                // SAFETY: the task was made for this context, and the piece is inside the loop.
+                unsafe { (self.task)(self.context, begin, end) };
             }
-            let end = (begin + self.piece).min(self.count);
-            // SAFETY: the task was made for this context, and the piece is inside the loop.
-            unsafe { (self.task)(self.context, begin, end) };
         }
     }
 }
@@ -139,13 +149,17 @@ pub(crate) unsafe extern "C" fn run(task: Task, context: *mut c_void, count: i64
             // As long as it should take, but enough pieces for everybody.
             let fair = (count - done) / (threads * 4);
             let piece = ((PIECE.max(left / 512.0) / each) as i64).min(fair).max(least).max(1);
-            let work = Work { task, context, count, piece };
-            let next = AtomicI64::new(done);
+            let work = Work { task, context, piece };
+            let left = count - done;
+            let edge = |at: i64| done + left / threads * at + (left % threads).min(at);
+            let shares: Vec<Share> =
+                (0..threads).map(|at| Share { next: AtomicI64::new(edge(at)), end: edge(at + 1) }).collect();
+            let shares = &shares[..];
             pool.in_place_scope(|scope| {
-                for _ in 1..threads {
-                    scope.spawn(|_| work.take_pieces(&next));
+                for own in 1..threads as usize {
+                    scope.spawn(move |_| work.take_pieces(shares, own));
                 }
-                work.take_pieces(&next);
+                work.take_pieces(shares, 0);
             });
         }
     }

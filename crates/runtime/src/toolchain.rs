@@ -141,7 +141,10 @@ pub fn processor() -> String {
     for line in text.lines().take_while(|line| !line.trim().is_empty()) {
         let Some((name, value)) = line.split_once(':') else { continue };
         let name = name.trim();
-        if matches!(name, "vendor_id" | "cpu family" | "model" | "flags" | "Features" | "CPU implementer" | "CPU part") {
+        if matches!(
+            name,
+            "vendor_id" | "cpu family" | "model" | "flags" | "Features" | "CPU implementer" | "CPU part"
+        ) {
             found.push(format!("{name}={}", value.trim()));
         }
     }

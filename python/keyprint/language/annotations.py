@@ -11,7 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-__all__ = ["ArrayAnnotation", "NDArray", "Template", "Tensor", "annotations_of", "evaluate", "template", "types"]
+__all__ = [
+    "ArrayAnnotation",
+    "NDArray",
+    "Template",
+    "Tensor",
+    "annotations_of",
+    "evaluate",
+    "template",
+    "types",
+]
 
 
 class ArrayAnnotation:
@@ -19,6 +28,9 @@ class ArrayAnnotation:
 
     __slots__ = ("dtype", "ndim")
     __keyprint_constant__ = True
+
+    dtype: Any
+    ndim: int | None
 
     def __init__(self, dtype: Any = None, ndim: int | None = None) -> None:
         if dtype is not None and not isinstance(dtype, TensorType):
@@ -175,5 +187,3 @@ def fact_of_type(kind: Any) -> Any:
     if isinstance(kind, DType):
         return ("scalar", kind.name)
     return ("tensor type", kind.shape, kind.dtype.name)
-
-

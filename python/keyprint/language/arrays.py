@@ -48,7 +48,9 @@ def copy_from(array: NdArray, other: Any) -> None:
     if isinstance(other, NdArray):
         if other.scalar == array.scalar:
             if (*other.shape, *other.element_shape) != shape:
-                raise ValueError(f"expected an array of shape {shape}, found {(*other.shape, *other.element_shape)}")
+                raise ValueError(
+                    f"expected an array of shape {shape}, found {(*other.shape, *other.element_shape)}"
+                )
             array.copy_bytes(other)
             return
         import numpy

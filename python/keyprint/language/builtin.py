@@ -23,7 +23,9 @@ class Builtin:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if self._outside is None:
-            raise RuntimeError(f"`{self.name}` can only be called in a kernel\nhint: decorate the function with `@kernel`")
+            raise RuntimeError(
+                f"`{self.name}` can only be called in a kernel\nhint: decorate the function with `@kernel`"
+            )
         return self._outside(*arguments, **named)
 
     def __reduce__(self) -> str:
@@ -107,15 +109,24 @@ def _raw_div(a: Any, b: Any) -> Any:
 
 
 _OUTSIDE: Final[dict[str, tuple[str, Any]]] = {
-    "static": ("Known when the kernel is compiled: a condition that decides, a loop that is unrolled.", _static),
+    "static": (
+        "Known when the kernel is compiled: a condition that decides, a loop that is unrolled.",
+        _static,
+    ),
     "ndrange": ("Loop over a box of indices: `for i, j in ndrange(n, (1, m))`.", _ndrange),
     "grouped": ("Loop over indices as vectors: `for I in grouped(x)`.", _grouped),
-    "loop_config": ("Say how the next loop runs: `loop_config(serialize=True)`, `loop_config(grain_size=64)`.", lambda **_: None),
+    "loop_config": (
+        "Say how the next loop runs: `loop_config(serialize=True)`, `loop_config(grain_size=64)`.",
+        lambda **_: None,
+    ),
     "cast": ("A number as another type: `cast(x, kp.i32)`.", _cast),
     "bit_cast": ("The same bits as another type: `bit_cast(x, kp.u32)`.", None),
     "select": ("One of two values: both are computed.", _select),
     "random": ("A number that is drawn: in [0, 1) for floats, all bits for ints.", _random),
-    "randn": ("A number that is drawn from the normal distribution.", lambda *_: __import__("random").gauss(0.0, 1.0)),
+    "randn": (
+        "A number that is drawn from the normal distribution.",
+        lambda *_: __import__("random").gauss(0.0, 1.0),
+    ),
     "raw_div": ("Division of ints towards zero.", _raw_div),
     "raw_mod": ("What division towards zero leaves.", lambda a, b: a - b * int(a / b)),
     "clamp": ("A number, between two others.", lambda x, low, high: min(max(x, low), high)),
@@ -130,7 +141,10 @@ _OUTSIDE: Final[dict[str, tuple[str, Any]]] = {
     "assume": ("Something that holds; it changes nothing.", lambda *_: None),
     "pow": ("A power.", pow),
     **{
-        f"atomic_{name}": (f"Change an element in one step and return what it was: `atomic_{name}(x[i], v)`.", None)
+        f"atomic_{name}": (
+            f"Change an element in one step and return what it was: `atomic_{name}(x[i], v)`.",
+            None,
+        )
         for name in ("add", "sub", "mul", "min", "max", "and", "or", "xor")
     },
     **{
@@ -138,7 +152,20 @@ _OUTSIDE: Final[dict[str, tuple[str, Any]]] = {
         for name in (
             *("sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
             *("asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "floor"),
-            *("ceil", "trunc", "round", "cbrt", "hypot", "erf", "erfc", "gamma", "lgamma", "fmod", "copysign", "fma"),
+            *(
+                "ceil",
+                "trunc",
+                "round",
+                "cbrt",
+                "hypot",
+                "erf",
+                "erfc",
+                "gamma",
+                "lgamma",
+                "fmod",
+                "copysign",
+                "fma",
+            ),
         )
     },
     "max": ("The larger of several, number by number of vectors.", max),

@@ -15,6 +15,8 @@ class DType:
     __slots__ = ("name",)
     __keyprint_constant__ = True
 
+    name: str
+
     def __init__(self, name: str) -> None:
         object.__setattr__(self, "name", name)
 
@@ -72,15 +74,24 @@ i8, i16, i32, i64 = DType("i8"), DType("i16"), DType("i32"), DType("i64")
 u8, u16, u32, u64 = DType("u8"), DType("u16"), DType("u32"), DType("u64")
 f16, f32, f64 = DType("f16"), DType("f32"), DType("f64")
 
-BY_NAME: Final = {
-    one.name: one for one in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64)
-}
+BY_NAME: Final = {one.name: one for one in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64)}
 
 #: What other libraries call them.
 _OTHER_NAMES: Final = {
-    **{"bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"},
-    **{"uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64"},
-    **{"float16": "f16", "float32": "f32", "float64": "f64", "bool_": "bool", "u1": "bool"},
+    "bool": "bool",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bool_": "bool",
+    "u1": "bool",
 }
 
 
@@ -118,6 +129,9 @@ class TensorType:
 
     __slots__ = ("dtype", "shape")
     __keyprint_constant__ = True
+
+    dtype: DType
+    shape: tuple[int, ...]
 
     def __init__(self, shape: tuple[int, ...], dtype: DType) -> None:
         object.__setattr__(self, "shape", shape)

@@ -60,7 +60,11 @@ class KernelError(KeyprintError):
         lines = [self.message]
         for at, (function, file, line, column, width, text) in enumerate(reversed(self.trace)):
             how = "" if at == 0 else "inlined "
-            lines += [f'  {how}in `{function}`, "{file}", line {line}', f"    {text}", _caret(text, column, width)]
+            lines += [
+                f'  {how}in `{function}`, "{file}", line {line}',
+                f"    {text}",
+                _caret(text, column, width),
+            ]
         if self.hint is not None:
             lines.append(f"hint: {self.hint}")
         return "\n".join(line for line in lines if line)

@@ -203,7 +203,9 @@ class Facts:
                     return (self.fact(attribute.__get__(of), name),)
                 except AttributeError:
                     return ()
-            return (self._from_class(attribute, name, ("object", of, _a(f"`{type(of).__qualname__}`")), type(of)),)
+            return (
+                self._from_class(attribute, name, ("object", of, _a(f"`{type(of).__qualname__}`")), type(of)),
+            )
         return ()
 
     def _from_class(self, attribute: Any, name: str, owner: Any, cls: type) -> Any:
@@ -229,6 +231,8 @@ class Facts:
 
     def parameter(self, name: str, argument: Argument, annotation: Any) -> Any:
         """Return what a parameter of the kernel is."""
+        kind: str
+        what: Any
         kind, what = kind_of(annotation) if annotation is not None else ("template", None)
         if kind == "scalar":
             return ("number", name, what.name, False)
@@ -309,13 +313,17 @@ class Facts:
             return fact
         if argument.kind != "array":
             expected = "an array" if annotation is None else f"an array `{annotation}`"
-            raise fact_error("type", f"`{path}` is {expected}, found {_a(f'`{argument.type or argument.kind}`')}")
+            raise fact_error(
+                "type", f"`{path}` is {expected}, found {_a(f'`{argument.type or argument.kind}`')}"
+            )
         if argument.device not in (None, 1):
             what = "not aligned" if argument.device == "misaligned" else f"on the device {argument.device}"
             raise fact_error("type", f"`{path}` is {what}, and kernels run on the CPU", "copy it first")
         scalar = name_of(str(argument.dtype))
         if scalar is None:
-            raise fact_error("type", f"`{path}` is an array of `{argument.dtype}`, of which kernels know nothing")
+            raise fact_error(
+                "type", f"`{path}` is an array of `{argument.dtype}`, of which kernels know nothing"
+            )
         ndim, element = argument.ndim or 0, argument.element
         in_shape = False
         wanted = None if annotation is None else annotation.dtype
@@ -330,7 +338,17 @@ class Facts:
             if not fits or ndim < 0 or annotation.ndim not in (None, ndim):
                 raise _mismatch(path, annotation, scalar, argument.ndim or 0, argument.element)
         contiguous = argument.layout == "C"
-        return ("array", path, scalar, ndim, element, in_shape, contiguous, argument.writable is not False, None)
+        return (
+            "array",
+            path,
+            scalar,
+            ndim,
+            element,
+            in_shape,
+            contiguous,
+            argument.writable is not False,
+            None,
+        )
 
     def _tensor(self, argument: Argument, path: str, wanted: TensorType) -> Any:
         """Return what a parameter is that is annotated with a type of vectors or matrices."""
@@ -366,7 +384,9 @@ class Facts:
         text, before = found
         indent = len(before) if not before.strip() else 0
         lines = text.split("\n")
-        text = "\n".join([lines[0], *(line[indent:] if line[:indent].isspace() else line for line in lines[1:])])
+        text = "\n".join(
+            [lines[0], *(line[indent:] if line[:indent].isspace() else line for line in lines[1:])]
+        )
         return (
             *(name.replace("<locals>.", ""), file, source.function.line, indent, text),
             *(self._parameters(function), self._annotation(annotations_of(function).get("return"))),
@@ -402,7 +422,11 @@ _MISSING: Final = object()
 
 
 def _mismatch(path: str, annotation: Any, scalar: str, ndim: int, element: Any) -> Exception:
-    dtype = scalar if not element else f"{'vector' if len(element) == 1 else 'matrix'}{tuple(element)} of {scalar}"
+    dtype = (
+        scalar
+        if not element
+        else f"{'vector' if len(element) == 1 else 'matrix'}{tuple(element)} of {scalar}"
+    )
     return fact_error(
         "type",
         f"`{path}` is annotated with `{annotation}`, found an array of `{dtype}` with {ndim} dimension{'s' * (ndim != 1)}",
@@ -439,9 +463,13 @@ def _library_function(value: Any) -> str | None:
         name = _MATH.get(name, name)
         return name if name in BUILTINS else None
     if type(value).__name__ == "ufunc" and isinstance(name, str):
-        name = {"absolute": "abs", "arctan2": "atan2", "maximum": "max", "minimum": "min", "power": "pow"}.get(
-            name, name.replace("arc", "a")
-        )
+        name = {
+            "absolute": "abs",
+            "arctan2": "atan2",
+            "maximum": "max",
+            "minimum": "min",
+            "power": "pow",
+        }.get(name, name.replace("arc", "a"))
         return name if name in BUILTINS else None
     return None
 
@@ -450,7 +478,11 @@ def _scalar_type(value: Any) -> DType | None:
     kind = type(value)
     if isinstance(value, type) and value.__module__ != "numpy":
         return None
-    return scalar_of(value) if isinstance(value, type) or kind.__module__.startswith(("numpy", "torch")) else None
+    return (
+        scalar_of(value)
+        if isinstance(value, type) or kind.__module__.startswith(("numpy", "torch"))
+        else None
+    )
 
 
 def _scalar_name(type_name: str) -> str | None:

@@ -129,6 +129,8 @@ def _options(function: types.FunctionType) -> dict[str, Any]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     scalars: dict[str, str] = {}
     templates, open_members = [], []
+    kind: str
+    what: Any
     for name in names:
         kind, what = kind_of(annotations[name]) if name in annotations else ("template", None)
         if kind == "scalar":
@@ -148,7 +150,12 @@ def _options(function: types.FunctionType) -> dict[str, Any]:
             )
         else:
             templates.append(name)
-    return {"annotations": annotations, "scalars": scalars, "templates": templates, "open_members": open_members}
+    return {
+        "annotations": annotations,
+        "scalars": scalars,
+        "templates": templates,
+        "open_members": open_members,
+    }
 
 
 class _Primal:
@@ -219,7 +226,9 @@ def _plain(returned: Any) -> Any:
 def _dump(directory: str, specialization: Specialization, code: Any) -> None:
     """Keep every stage of a kernel, for people to read."""
     os.makedirs(directory, exist_ok=True)
-    base = os.path.join(directory, f"{specialization.name.replace('<locals>.', '')}-{specialization.key.hex()[:12]}")
+    base = os.path.join(
+        directory, f"{specialization.name.replace('<locals>.', '')}-{specialization.key.hex()[:12]}"
+    )
     for ending, text in ((".ir", code.ir), (".optimised.ir", code.optimised), (".c", code.text)):
         with open(base + ending, "w", encoding="utf-8") as file:
             file.write(text)
@@ -356,7 +365,10 @@ def _place(function: str, statement: int, brain: Any) -> list[tuple[Any, ...]]:
     except KernelError:
         return []
     for entry in entries:
-        if entry.function.__qualname__.replace("<locals>.", "") == function and entry.source.function is not None:
+        if (
+            entry.function.__qualname__.replace("<locals>.", "") == function
+            and entry.source.function is not None
+        ):
             lines = entry.source.function.statements
             if statement < len(lines):
                 import linecache

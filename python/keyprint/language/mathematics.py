@@ -67,9 +67,18 @@ BUILTINS_select = BUILTINS["select"]
 
 #: What ``kp.math`` has.
 math = SimpleNamespace(
-    **{"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan},
-    **{"fract": fract, "mix": mix, "step": step, "smoothstep": smoothstep, "sign": sign, "length": length},
-    **{"distance": distance, "reflect": reflect},
+    pi=_math.pi,
+    e=_math.e,
+    inf=_math.inf,
+    nan=_math.nan,
+    fract=fract,
+    mix=mix,
+    step=step,
+    smoothstep=smoothstep,
+    sign=sign,
+    length=length,
+    distance=distance,
+    reflect=reflect,
     **{f"vec{n}": vector(n, f32) for n in (2, 3, 4)},
     **{f"ivec{n}": vector(n, i32) for n in (2, 3, 4)},
     **{f"uvec{n}": vector(n, u32) for n in (2, 3, 4)},

@@ -20,7 +20,16 @@ __all__ = ["TARGET", "Settings", "current", "default_float", "default_int", "ini
 class Settings:
     """What was said to :func:`init`."""
 
-    __slots__ = ("cache", "cache_path", "contract", "debug", "default_float", "default_int", "fast_math", "march")
+    __slots__ = (
+        "cache",
+        "cache_path",
+        "contract",
+        "debug",
+        "default_float",
+        "default_int",
+        "fast_math",
+        "march",
+    )
 
     def __init__(self) -> None:
         self.default_int: DType = i32
@@ -67,7 +76,9 @@ def store() -> Store | None:
 
     found = _stores.get(current.cache_path)
     if found is None:
-        found = _stores[current.cache_path] = Store() if current.cache_path is None else Store(current.cache_path)
+        found = _stores[current.cache_path] = (
+            Store() if current.cache_path is None else Store(current.cache_path)
+        )
     return found
 
 

@@ -205,7 +205,7 @@ class Matrix:
     def __pow__(self, other: Any) -> Any:
         return self._arithmetic(other, operator.pow)
 
-    def __neg__(self) -> Matrix:
+    def __neg__(self) -> Any:
         return make(self.shape, tuple(-one for one in self._items), self.dtype)
 
     def __matmul__(self, other: Any) -> Any:
@@ -245,7 +245,7 @@ class Matrix:
         """Return the length."""
         return math.sqrt(self.norm_sqr())
 
-    def normalized(self) -> Matrix:
+    def normalized(self) -> Any:
         """Return a vector of this direction, of length 1."""
         length = self.norm()
         return make(self.shape, tuple(one / length for one in self._items))
@@ -262,7 +262,7 @@ class Matrix:
         """Return the largest number."""
         return max(self._items)
 
-    def transpose(self) -> Matrix:
+    def transpose(self) -> Any:
         """Return the matrix with rows and columns exchanged."""
         items = tuple(self[row, column] for column in range(self.m) for row in range(self.n))
         return make((self.m, self.n), items, self.dtype)
@@ -276,14 +276,16 @@ class Matrix:
         rows = self.to_list()
         return _determinant(rows)
 
-    def inverse(self) -> Matrix:
+    def inverse(self) -> Any:
         """Return the inverse of a square matrix."""
         rows = self.to_list()
         whole = _determinant(rows)
         n = self.n
 
         def minor(row: int, column: int) -> Any:
-            return _determinant([line[:column] + line[column + 1 :] for at, line in enumerate(rows) if at != row])
+            return _determinant(
+                [line[:column] + line[column + 1 :] for at, line in enumerate(rows) if at != row]
+            )
 
         items = tuple((-1) ** (i + j) * minor(j, i) / whole for i in range(n) for j in range(n))
         return make((n, n), items)
@@ -291,17 +293,17 @@ class Matrix:
     # -- Making it ---------------------------------------------------------------------------------
 
     @staticmethod
-    def zero(dt: Any, n: int, m: int | None = None) -> Matrix:
+    def zero(dt: Any, n: int, m: int | None = None) -> Any:
         """Return zeros."""
         return _filled(dt, n, m, lambda *_: 0)
 
     @staticmethod
-    def one(dt: Any, n: int, m: int | None = None) -> Matrix:
+    def one(dt: Any, n: int, m: int | None = None) -> Any:
         """Return ones."""
         return _filled(dt, n, m, lambda *_: 1)
 
     @staticmethod
-    def identity(dt: Any, n: int) -> Matrix:
+    def identity(dt: Any, n: int) -> Any:
         """Return the identity matrix."""
         return _filled(dt, n, n, lambda i, j: int(i == j))
 
@@ -350,7 +352,7 @@ class Vector(Matrix):
         return ndarray(vector(n, dtype), shape)
 
     @staticmethod
-    def unit(n: int, i: int, dt: Any = None) -> Matrix:
+    def unit(n: int, i: int, dt: Any = None) -> Any:
         """Return a vector of length 1 along an axis."""
         return make((n,), tuple(int(at == i) for at in range(n)), None if dt is None else scalar_of(dt))
 
@@ -395,7 +397,7 @@ def _flatten(values: Any) -> tuple[list[Any], tuple[int, ...]]:
     return [one for row in rows for one in row], (len(rows), len(rows[0]))
 
 
-def _filled(dt: Any, n: int, m: int | None, value: Callable[..., int]) -> Matrix:
+def _filled(dt: Any, n: int, m: int | None, value: Callable[..., int]) -> Any:
     dtype = scalar_of(dt)
     if m is None:
         return make((n,), tuple(value(at) for at in range(n)), dtype)

@@ -80,7 +80,11 @@ def compile_c(text: str, flags: tuple[str, ...]) -> bytes:
     found = find()
     if found is None:
         given = next((name for name in ("KEYPRINT_CC", "CC") if os.environ.get(name)), None)
-        what = f"`{given}` names `{os.environ[given]}`, which cannot be found" if given else "there is no C compiler"
+        what = (
+            f"`{given}` names `{os.environ[given]}`, which cannot be found"
+            if given
+            else "there is no C compiler"
+        )
         raise CompilerError(
             f"{what}, and this kernel was not compiled before",
             code="no-compiler",

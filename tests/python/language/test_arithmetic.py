@@ -61,7 +61,9 @@ def test_ints_wrap_and_divide_as_numpy_does(dtype):
     with np.errstate(all="ignore"):
         zero = b == 0
         # NumPy's own quotient of the smallest number and -1 is documented as undefined: it wraps here.
-        smallest = (a == np.iinfo(dtype).min) & (b == -1 if not dtype.startswith("u") else np.zeros(len(b), bool))
+        smallest = (a == np.iinfo(dtype).min) & (
+            b == -1 if not dtype.startswith("u") else np.zeros(len(b), bool)
+        )
         safe = np.where(zero | smallest, 1, b).astype(dtype)
         divided = np.where(zero, 0, np.where(smallest, a, a // safe)).astype(dtype)
         rest = np.where(zero | smallest, 0, a % safe).astype(dtype)
@@ -129,7 +131,18 @@ def test_floats_are_those_of_numpy_bit_for_bit(dtype):
     out = np.zeros((10, len(a)), dtype)
     binary_float(a, b, out)
     with np.errstate(all="ignore"):
-        expected = [a + b, a - b, a * b, a / b, np.floor_divide(a, b), np.mod(a, b), -a, np.abs(a), a * a, np.sqrt(a)]
+        expected = [
+            a + b,
+            a - b,
+            a * b,
+            a / b,
+            np.floor_divide(a, b),
+            np.mod(a, b),
+            -a,
+            np.abs(a),
+            a * a,
+            np.sqrt(a),
+        ]
     for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
         if row == 4:
             # What NumPy says about infinities changed between versions: where the remainder is a number.
@@ -185,7 +198,12 @@ def test_functions(dtype):
     functions(x, out)
     inverse = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
     expected = [getattr(np, inverse.get(name, name))(x) for name in MATH]
-    expected += [1 / np.sqrt(x), np.rint(x), np.arctan2(x, dtype(0.5) if callable(dtype) else 0.5), np.hypot(x, 3.0)]
+    expected += [
+        1 / np.sqrt(x),
+        np.rint(x),
+        np.arctan2(x, dtype(0.5) if callable(dtype) else 0.5),
+        np.hypot(x, 3.0),
+    ]
     expected += [x**2.5, np.sin(x), np.cos(x)]
     tolerance = 1e-6 if dtype == "float32" else 1e-14
     for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
@@ -212,7 +230,9 @@ def test_rounding_is_half_to_even():
 
 
 @kp.kernel
-def casts(x: kp.types.NDArray[kp.f64, 1], out: kp.types.NDArray[kp.i64, 2], high: kp.types.NDArray[kp.u64, 1]):
+def casts(
+    x: kp.types.NDArray[kp.f64, 1], out: kp.types.NDArray[kp.i64, 2], high: kp.types.NDArray[kp.u64, 1]
+):
     for i in range(x.shape[0]):
         out[0, i] = kp.cast(x[i], kp.i8)
         out[1, i] = kp.cast(x[i], kp.i16)
@@ -225,12 +245,19 @@ def casts(x: kp.types.NDArray[kp.f64, 1], out: kp.types.NDArray[kp.i64, 2], high
 
 
 def test_casts_of_floats_are_total():
-    x = np.array([0.0, 1.9, -1.9, 127.5, 128, -129, 300, -5, 1e10, -1e10, 1e19, 1e30, -1e30, np.inf, -np.inf, np.nan])
+    x = np.array(
+        [0.0, 1.9, -1.9, 127.5, 128, -129, 300, -5, 1e10, -1e10, 1e19, 1e30, -1e30, np.inf, -np.inf, np.nan]
+    )
     out, high = np.zeros((7, len(x)), np.int64), np.zeros(len(x), np.uint64)
     casts(x, out, high)
     for row, name in enumerate(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]):
         info = np.iinfo(name)
-        wanted = [0 if one != one else int(max(info.min, min(info.max, one if math.isinf(one) else math.trunc(one)))) for one in x.tolist()]
+        wanted = [
+            0
+            if one != one
+            else int(max(info.min, min(info.max, one if math.isinf(one) else math.trunc(one))))
+            for one in x.tolist()
+        ]
         found = high.tolist() if name == "uint64" else out[row].tolist()
         assert found == wanted, name
 
@@ -248,7 +275,9 @@ def narrowing(x: kp.types.NDArray[kp.i64, 1], out: kp.types.NDArray[kp.i64, 2]):
 
 
 def test_casts_of_ints_wrap():
-    x = np.array([0, 1, -1, 127, 128, 255, 256, -129, 65535, 65536, 2**31, 2**32, -(2**40), 2**63 - 1, -(2**63)])
+    x = np.array(
+        [0, 1, -1, 127, 128, 255, 256, -129, 65535, 65536, 2**31, 2**32, -(2**40), 2**63 - 1, -(2**63)]
+    )
     out = np.zeros((7, len(x)), np.int64)
     narrowing(x, out)
     for row, name in enumerate(["int8", "uint8", "int16", "uint16", "int32", "uint32", "bool"]):
@@ -256,7 +285,13 @@ def test_casts_of_ints_wrap():
 
 
 @kp.kernel
-def bits(x: kp.types.NDArray[kp.f32, 1], d: kp.types.NDArray[kp.f64, 1], out: kp.types.NDArray[kp.u32, 1], wide: kp.types.NDArray[kp.i64, 1], back: kp.types.NDArray[kp.f32, 1]):
+def bits(
+    x: kp.types.NDArray[kp.f32, 1],
+    d: kp.types.NDArray[kp.f64, 1],
+    out: kp.types.NDArray[kp.u32, 1],
+    wide: kp.types.NDArray[kp.i64, 1],
+    back: kp.types.NDArray[kp.f32, 1],
+):
     for i in range(x.shape[0]):
         out[i] = kp.bit_cast(x[i], kp.u32)
         wide[i] = kp.bit_cast(d[i], kp.i64)

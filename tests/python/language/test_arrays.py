@@ -133,7 +133,9 @@ def test_one_kernel_for_all_that_are_alike():
 
 
 @kp.kernel
-def untyped(x: kp.types.ndarray(), y: kp.types.ndarray(dtype=kp.f64), z: kp.types.ndarray(ndim=2), t: kp.Tensor):
+def untyped(
+    x: kp.types.ndarray(), y: kp.types.ndarray(dtype=kp.f64), z: kp.types.ndarray(ndim=2), t: kp.Tensor
+):
     for i in range(2):
         x[i] = y[i, 0] + z[i, 0] + t[i]
 

@@ -107,7 +107,9 @@ def test_boxes():
 
 
 @kp.kernel
-def over_arrays(x: kp.types.NDArray[kp.f32, 2], y: kp.types.NDArray[kp.f32, 2], z: kp.types.NDArray[kp.f32, 0]):
+def over_arrays(
+    x: kp.types.NDArray[kp.f32, 2], y: kp.types.NDArray[kp.f32, 2], z: kp.types.NDArray[kp.f32, 0]
+):
     for i, j in x:
         x[i, j] = i * 10 + j
     for I in kp.grouped(x):

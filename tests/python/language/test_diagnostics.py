@@ -599,7 +599,10 @@ def test_errors_say_what_and_where(name, tmp_path):
     lines = (tmp_path / "program.py").read_text().splitlines()
     assert file.endswith("program.py") and lines[line - 1] == source, str(error)
     if piece is not None:
-        assert source[column : column + width].startswith(piece), (source[column : column + width], str(error))
+        assert source[column : column + width].startswith(piece), (
+            source[column : column + width],
+            str(error),
+        )
     assert "^" in str(error) and f"line {line}" in str(error)
 
 
@@ -652,7 +655,9 @@ def wants(x: kp.types.NDArray[kp.f32, 2], n: kp.i32):
 
 def test_arguments_that_do_not_fit():
     good = np.zeros((2, 2), np.float32)
-    with pytest.raises(kp.KernelTypeError, match=r"`x` is annotated with `NDArray\[f32, 2\]`, found an array of `f64`"):
+    with pytest.raises(
+        kp.KernelTypeError, match=r"`x` is annotated with `NDArray\[f32, 2\]`, found an array of `f64`"
+    ):
         wants(np.zeros((2, 2)), 1)
     with pytest.raises(kp.KernelTypeError, match="with 1 dimension "):
         wants(np.zeros(2, np.float32), 1)
@@ -711,7 +716,9 @@ def test_debug_mode(tmp_path):
     checked = load(tmp_path, CHECKED).checked
     kp.init(debug=True)
     x = np.zeros((3, 4), np.int32)
-    with pytest.raises(kp.KernelIndexError, match=r"index \(3, 0\) of `x` is out of range for shape \(3, 4\)") as caught:
+    with pytest.raises(
+        kp.KernelIndexError, match=r"index \(3, 0\) of `x` is out of range for shape \(3, 4\)"
+    ) as caught:
         checked(x, 3, 0, 1)
     assert caught.value.code == "bounds"
     assert "x[i, j] = 8 // d" in str(caught.value)
@@ -778,7 +785,9 @@ def test_no_compiler(monkeypatch, tmp_path):
 
 def test_a_compiler_that_fails(monkeypatch, tmp_path):
     script = tmp_path / "cc"
-    script.write_text("#!/bin/sh\nif [ \"$1\" = --version ]; then echo 1; exit; fi\nif [ \"$1\" = -dumpmachine ]; then echo m; exit; fi\necho broken >&2; exit 3\n")
+    script.write_text(
+        '#!/bin/sh\nif [ "$1" = --version ]; then echo 1; exit; fi\nif [ "$1" = -dumpmachine ]; then echo m; exit; fi\necho broken >&2; exit 3\n'
+    )
     script.chmod(0o755)
     monkeypatch.setenv("KEYPRINT_CC", str(script))
     kp.init(offline_cache_file_path=str(tmp_path / "store"))

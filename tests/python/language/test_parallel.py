@@ -46,7 +46,9 @@ def bit_atomics(x: kp.types.NDArray, out: kp.types.NDArray):
         out[i % 2 + 5] ^= x[i]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "float32", "float64"]
+)
 def test_atomics(dtype):
     x = np.random.default_rng(2).integers(0, 7, N).astype(dtype)
     out = np.array([0, 0, 100, 0, 1, 1], dtype)
@@ -64,7 +66,9 @@ def test_atomics_on_bits(dtype):
     out = np.array([127, 0, 0, 0, 0, 0, 0], dtype)
     bit_atomics(x, out)
     wanted = [127 & np.bitwise_and.reduce(x), np.bitwise_or.reduce(x), np.bitwise_xor.reduce(x)]
-    wanted += [np.bitwise_or.reduce(x[at::2]) for at in range(2)] + [np.bitwise_xor.reduce(x[at::2]) for at in range(2)]
+    wanted += [np.bitwise_or.reduce(x[at::2]) for at in range(2)] + [
+        np.bitwise_xor.reduce(x[at::2]) for at in range(2)
+    ]
     assert out.tolist() == [int(one) for one in wanted]
 
 
@@ -107,7 +111,9 @@ def test_reductions():
 
 
 @kp.kernel
-def into_elements(x: kp.types.NDArray[kp.f64, 2], rows: kp.types.NDArray[kp.f64, 1], total: kp.types.NDArray[kp.f64, 0]):
+def into_elements(
+    x: kp.types.NDArray[kp.f64, 2], rows: kp.types.NDArray[kp.f64, 1], total: kp.types.NDArray[kp.f64, 0]
+):
     for i, j in x:
         rows[i] += x[i, j]
     for i, j in x:
@@ -143,7 +149,9 @@ def test_changes_of_elements_that_others_change_stay_atomic():
 
 
 @kp.kernel
-def draw(out: kp.types.NDArray[kp.f64, 1], ints: kp.types.NDArray[kp.u32, 1], normal: kp.types.NDArray[kp.f64, 1]):
+def draw(
+    out: kp.types.NDArray[kp.f64, 1], ints: kp.types.NDArray[kp.u32, 1], normal: kp.types.NDArray[kp.f64, 1]
+):
     for i in out:
         out[i] = kp.random(kp.f64)
         ints[i] = kp.random(kp.u32)
@@ -167,7 +175,7 @@ def test_random_numbers(kernel_store):
     kp.init(random_seed=6, offline_cache_file_path=kernel_store)
     assert not np.array_equal(first[0], drawn()[0])
     out, ints, normal = first
-    assert 0 <= out.min() and out.max() < 1
+    assert out.min() >= 0 and out.max() < 1
     assert abs(out.mean() - 0.5) < 0.005 and abs(out.var() - 1 / 12) < 0.002
     assert len(np.unique(ints)) > 0.99 * N * (1 - N / 2**33)
     assert abs(normal.mean()) < 0.01 and abs(normal.std() - 1) < 0.01
@@ -184,7 +192,7 @@ def prints(n: kp.i32):
         print("i is", i, 1.5, i > 0, kp.Vector([i, 2]), n)
     kp.loop_config(serialize=True)
     for i in range(2):
-        print(f"again {i}%\t\"quoted\" é", end="")
+        print(f'again {i}%\t"quoted" é', end="")
     print()
     print((1, 2), None, kp.f32(0.1), sep="-")
 

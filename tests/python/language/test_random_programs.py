@@ -44,7 +44,9 @@ def convert(kind, value, to):
     if to == "f64":
         return float(value)
     if kind == "f64":
-        low, high = (0, (1 << WIDTH[to]) - 1) if to[0] == "u" else (-(1 << WIDTH[to] - 1), (1 << WIDTH[to] - 1) - 1)
+        low, high = (
+            (0, (1 << WIDTH[to]) - 1) if to[0] == "u" else (-(1 << WIDTH[to] - 1), (1 << WIDTH[to] - 1) - 1)
+        )
         if value != value:
             return 0
         return low if value <= low else high if value >= high else int(value)
@@ -157,8 +159,12 @@ class Maker:
         def run(env):
             x, y = first(env), second(env)
             compute = {
-                **{"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b},
-                **{">=": lambda a, b: a >= b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b},
+                "<": lambda a, b: a < b,
+                "<=": lambda a, b: a <= b,
+                ">": lambda a, b: a > b,
+                ">=": lambda a, b: a >= b,
+                "==": lambda a, b: a == b,
+                "!=": lambda a, b: a != b,
             }[sign]
             if x.kind == y.kind == "int":
                 return Value("bool", compute(x.value, y.value))
@@ -241,7 +247,9 @@ def rows(rng, count):
         row = {}
         for name, kind in VARIABLES.items():
             if kind == "f64":
-                row[name] = rng.choice([0.0, -0.0, 1.5, -2.75, 1e10, -1e20, 3.0, float("inf"), rng.uniform(-1e3, 1e3)])
+                row[name] = rng.choice(
+                    [0.0, -0.0, 1.5, -2.75, 1e10, -1e20, 3.0, float("inf"), rng.uniform(-1e3, 1e3)]
+                )
             else:
                 row[name] = wrap(kind, rng.choice([*edges, rng.getrandbits(64)]))
         found.append(row)
@@ -268,7 +276,9 @@ def test_expressions(tmp_path, seed):
     text = f"import keyprint as kp\n\n\n@kp.kernel\ndef k({parameters}, out: kp.types.NDArray[kp.f64, 2]):\n    for i in range(out.shape[0]):\n{loads}{body}"
     module = compiled(tmp_path, f"expressions{seed}", text)
     given = rows(rng, 64)
-    arrays = [np.array([row[name] for row in given], NUMPY[kind[0]] + kind[1:]) for name, kind in VARIABLES.items()]
+    arrays = [
+        np.array([row[name] for row in given], NUMPY[kind[0]] + kind[1:]) for name, kind in VARIABLES.items()
+    ]
     out = np.zeros((len(given), len(expressions)))
     module.k(*arrays, out)
     for at, (text, run) in enumerate(expressions):
@@ -298,7 +308,14 @@ class Program:
         rng = self.rng
         left, right = self.number(), self.number()
         simple = f"{left} {rng.choice(['<', '<=', '==', '!=', '>'])} {right}"
-        return rng.choice([simple, f"{simple} and {self.number()} > 0", f"not {simple}", f"{self.number()} < {left} <= {right}"])
+        return rng.choice(
+            [
+                simple,
+                f"{simple} and {self.number()} > 0",
+                f"not {simple}",
+                f"{self.number()} < {left} <= {right}",
+            ]
+        )
 
     def block(self, depth, in_loop, indent):
         lines = []
@@ -308,7 +325,12 @@ class Program:
 
     def statement(self, depth, in_loop, indent):
         rng = self.rng
-        kind = rng.choice(["assign"] * 4 + ["augment"] * 2 + (["if", "for", "while", "static"] if depth else []) + (["leave"] if in_loop else []))
+        kind = rng.choice(
+            ["assign"] * 4
+            + ["augment"] * 2
+            + (["if", "for", "while", "static"] if depth else [])
+            + (["leave"] if in_loop else [])
+        )
         pad = "    " * indent
         name = rng.choice(self.names)
         if kind == "assign":
@@ -326,12 +348,21 @@ class Program:
         counter = f"n{self.loops}"
         if kind == "for":
             step = rng.choice([1, 2, 3, -1])
-            bounds = f"{self.number()}, {self.number()}, {step}" if rng.random() < 0.5 else f"{self.number()} % 6"
+            bounds = (
+                f"{self.number()}, {self.number()}, {step}" if rng.random() < 0.5 else f"{self.number()} % 6"
+            )
             lines = [f"{pad}for {counter} in range({bounds}):", f"{pad}    v0 = (v0 + {counter}) % 1000"]
         elif kind == "static":
-            lines = [f"{pad}for {counter} in kp.static(range({rng.randrange(4)})):", f"{pad}    v1 = (v1 + {counter}) % 1000"]
+            lines = [
+                f"{pad}for {counter} in kp.static(range({rng.randrange(4)})):",
+                f"{pad}    v1 = (v1 + {counter}) % 1000",
+            ]
         else:
-            lines = [f"{pad}{counter} = 0", f"{pad}while {counter} < {rng.randrange(1, 6)}:", f"{pad}    {counter} += 1"]
+            lines = [
+                f"{pad}{counter} = 0",
+                f"{pad}while {counter} < {rng.randrange(1, 6)}:",
+                f"{pad}    {counter} += 1",
+            ]
         return lines + self.block(depth - 1, True, indent + 1)
 
 

@@ -86,7 +86,13 @@ def test_matrices():
     matrices(m, v, products, out)
     np.testing.assert_allclose(products, m @ m.transpose(0, 2, 1) + 2 * np.eye(3), rtol=1e-12)
     expected = [
-        *((m @ v[:, :, None]).sum((1, 2)), np.linalg.det(m), np.trace(m, axis1=1, axis2=2), np.zeros(5), m[:, 1, 2]),
+        *(
+            (m @ v[:, :, None]).sum((1, 2)),
+            np.linalg.det(m),
+            np.trace(m, axis1=1, axis2=2),
+            np.zeros(5),
+            m[:, 1, 2],
+        ),
         *(m[:, 2, 1], v[:, 0] * v[:, 1], (v[:, None, :] @ m)[:, 0, 2], 100 - m[:, 0, 0] + 1),
     ]
     for column, wanted in enumerate(expected):
@@ -94,7 +100,12 @@ def test_matrices():
 
 
 @kp.kernel
-def inverses(a: kp.types.NDArray[mat2, 1], b: kp.types.NDArray[mat4, 1], c: kp.types.NDArray[mat2, 1], d: kp.types.NDArray[mat4, 1]):
+def inverses(
+    a: kp.types.NDArray[mat2, 1],
+    b: kp.types.NDArray[mat4, 1],
+    c: kp.types.NDArray[mat2, 1],
+    d: kp.types.NDArray[mat4, 1],
+):
     for i in a:
         c[i] = a[i].inverse()
         d[i] = b[i].inverse()
@@ -130,7 +141,7 @@ def indexing(out: kp.types.NDArray[kp.i32, 1], n: kp.i32):
         out[9] = w.sum()
         a, b = w
         out[10] = a + b
-        out[11] = kp.Vector([1, 2]) .dot(kp.Vector([3, 4]))
+        out[11] = kp.Vector([1, 2]).dot(kp.Vector([3, 4]))
 
 
 def test_indexing_of_variables():

@@ -1,8 +1,8 @@
 //! Text to a kernel.
 
 use super::{
-    Array, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, For, Kernel, Kind, Layout, Local, Math, Number,
-    Origin, Parallel, Part, Place, Reduction, Scalar, Site, Statement, Unary,
+    Array, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, For, Kernel, Kind, Layout, Local, Math,
+    Number, Origin, Parallel, Part, Place, Reduction, Scalar, Site, Statement, Unary,
 };
 
 /// Text that is no kernel.
@@ -78,7 +78,11 @@ impl Reader<'_> {
             }
             Some(b'"') => self.quoted(),
             Some(_) => {
-                while self.text.get(self.at).is_some_and(|one| !one.is_ascii_whitespace() && !b"()\"".contains(one)) {
+                while self
+                    .text
+                    .get(self.at)
+                    .is_some_and(|one| !one.is_ascii_whitespace() && !b"()\"".contains(one))
+                {
                     self.at += 1;
                 }
                 Ok(Tree::Word(start, String::from_utf8_lossy(&self.text[start..self.at]).into_owned()))
@@ -202,11 +206,9 @@ fn kernel(tree: &Tree) -> Parsed<Kernel> {
             "local" => {
                 kernel.locals.push(Local { name: one.text()?, scalar: one.scalar()?, lanes: one.number()? })
             }
-            "site" => kernel.sites.push(Site {
-                function: one.text()?,
-                statement: one.number()?,
-                text: one.text()?,
-            }),
+            "site" => {
+                kernel.sites.push(Site { function: one.text()?, statement: one.number()?, text: one.text()? })
+            }
             "results" => {
                 while !one.is_done() {
                     kernel.results.push(one.scalar()?);
@@ -360,7 +362,9 @@ fn place(one: &mut Items<'_>) -> Parsed<Place> {
 fn expr(tree: &Tree, at: usize) -> Parsed<Expr> {
     if let Tree::Word(at, word) = tree {
         let id = word.strip_prefix('%').and_then(|id| id.parse().ok());
-        return id.map(Expr::Local).ok_or_else(|| ParseError { at: *at, expected: "`%` and a number".to_owned() });
+        return id
+            .map(Expr::Local)
+            .ok_or_else(|| ParseError { at: *at, expected: "`%` and a number".to_owned() });
     }
     let mut one = list(tree, at)?;
     let head = one.word()?;

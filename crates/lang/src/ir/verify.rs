@@ -23,7 +23,10 @@ type Checked<T> = Result<T, Invalid>;
 pub fn verify(kernel: &Kernel) -> Checked<()> {
     for array in &kernel.arrays {
         if array.ndim > 8 || array.lanes == 0 {
-            return fail(format!("array `{}` has {} dimensions, {} lanes", array.name, array.ndim, array.lanes));
+            return fail(format!(
+                "array `{}` has {} dimensions, {} lanes",
+                array.name, array.ndim, array.lanes
+            ));
         }
         if let Origin::Fixed { shape, .. } = &array.origin
             && (shape.len() != usize::from(array.ndim) || array.layout != Layout::C)
@@ -35,7 +38,8 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
     if kernel.apart.iter().any(|(one, other)| *one as usize >= count || *other as usize >= count) {
         return fail("arrays are to be apart that are not there".to_owned());
     }
-    let mut check = Verifier { kernel, visible: FxHashSet::default(), scopes: Vec::new(), loops: 0, parallel: false };
+    let mut check =
+        Verifier { kernel, visible: FxHashSet::default(), scopes: Vec::new(), loops: 0, parallel: false };
     check.block(&kernel.body)
 }
 
@@ -155,7 +159,10 @@ impl Verifier<'_> {
                 if values.len() != self.kernel.results.len() {
                     return fail("another number of results".to_owned());
                 }
-                values.iter().zip(&self.kernel.results).try_for_each(|(value, scalar)| self.is(value, *scalar))
+                values
+                    .iter()
+                    .zip(&self.kernel.results)
+                    .try_for_each(|(value, scalar)| self.is(value, *scalar))
             }
             Kind::Check { condition, site, values } => {
                 if *site as usize >= self.kernel.sites.len() {
@@ -276,7 +283,11 @@ impl Verifier<'_> {
             Expr::Cast(scalar, one) => self.expr(one).map(|_| *scalar),
             Expr::Bits(scalar, one) => {
                 let found = self.expr(one)?;
-                if found.bits() == scalar.bits() { Ok(*scalar) } else { fail("bits of another size".to_owned()) }
+                if found.bits() == scalar.bits() {
+                    Ok(*scalar)
+                } else {
+                    fail("bits of another size".to_owned())
+                }
             }
             Expr::Select(parts) => {
                 self.is(&parts[0], Scalar::Bool)?;

@@ -98,7 +98,10 @@ impl Lowerer<'_> {
             return Err(unsupported("`*` in a target", "name every item"));
         }
         if targets.len() != items.len() {
-            return Err(LangError::new("unpacking", format!("{} targets for {} values", targets.len(), items.len())));
+            return Err(LangError::new(
+                "unpacking",
+                format!("{} targets for {} values", targets.len(), items.len()),
+            ));
         }
         targets.iter().zip(items).try_for_each(|(target, item)| each(self, target, item))
     }
@@ -127,7 +130,9 @@ impl Lowerer<'_> {
             Some(Binding::Scalar { id, .. }) => {
                 let found = value.describe();
                 let local = self.kernel.locals[id as usize].scalar;
-                let value = self.numeric(value).map_err(|error| changed_kind(name, &format!("a `{local}`"), &found, error))?;
+                let value = self
+                    .numeric(value)
+                    .map_err(|error| changed_kind(name, &format!("a `{local}`"), &found, error))?;
                 self.set_scalar(name, id, value)?;
                 Binding::Scalar { id, is_set: true }
             }
@@ -135,17 +140,32 @@ impl Lowerer<'_> {
                 let found = value.describe();
                 let value = self.listed(value)?;
                 let Some((given, scalar, items)) = self.as_tensor(&value)? else {
-                    return Err(changed_kind(name, &super::value::tensor_text(shape, None), &found, LangError::new("type", "")));
+                    return Err(changed_kind(
+                        name,
+                        &super::value::tensor_text(shape, None),
+                        &found,
+                        LangError::new("type", ""),
+                    ));
                 };
                 if given != shape {
-                    return Err(changed_kind(name, &super::value::tensor_text(shape, None), &found, LangError::new("type", "")));
+                    return Err(changed_kind(
+                        name,
+                        &super::value::tensor_text(shape, None),
+                        &found,
+                        LangError::new("type", ""),
+                    ));
                 }
                 self.set_tensor(id, scalar, items)?;
                 Binding::Tensor { id, shape, is_set: true }
             }
             Some(Binding::Struct { members, kind }) => {
                 let Value::Struct(values, _) = &value else {
-                    return Err(changed_kind(name, "a struct", &value.describe(), LangError::new("type", "")));
+                    return Err(changed_kind(
+                        name,
+                        "a struct",
+                        &value.describe(),
+                        LangError::new("type", ""),
+                    ));
                 };
                 let values = values.clone();
                 let target = Binding::Struct { members: members.clone(), kind: kind.clone() };
@@ -162,7 +182,9 @@ impl Lowerer<'_> {
 
     fn struct_value(&mut self, name: &str, binding: &Binding) -> Lower<Value> {
         Ok(match binding {
-            Binding::Scalar { id, .. } => Value::Scalar(Expr::Local(*id), self.kernel.locals[*id as usize].scalar),
+            Binding::Scalar { id, .. } => {
+                Value::Scalar(Expr::Local(*id), self.kernel.locals[*id as usize].scalar)
+            }
             Binding::Tensor { id, shape, .. } => Value::Variable(*id, *shape),
             Binding::Struct { members, kind } => {
                 let mut found = Vec::new();
@@ -172,7 +194,9 @@ impl Lowerer<'_> {
                 Value::Struct(found, kind.clone())
             }
             Binding::Value(value) => value.clone(),
-            Binding::Unclear => return Err(LangError::new("undefined", format!("`{name}` may not be assigned"))),
+            Binding::Unclear => {
+                return Err(LangError::new("undefined", format!("`{name}` may not be assigned")));
+            }
         })
     }
 
@@ -184,7 +208,10 @@ impl Lowerer<'_> {
             return Ok(Binding::Tensor { id, shape, is_set: true });
         }
         Ok(match value {
-            Value::Scalar(..) | Value::Constant(Constant::Number(_) | Constant::Bool(_) | Constant::Int(_) | Constant::Float(_)) => {
+            Value::Scalar(..)
+            | Value::Constant(
+                Constant::Number(_) | Constant::Bool(_) | Constant::Int(_) | Constant::Float(_),
+            ) => {
                 let (expr, scalar) = self.scalar(value)?;
                 let id = self.variable(name, scalar, 0);
                 self.emit(Kind::Set(id, expr))?;
@@ -196,7 +223,12 @@ impl Lowerer<'_> {
         })
     }
 
-    fn new_struct(&mut self, name: &str, members: Vec<(String, Value)>, kind: Option<Rc<StructType>>) -> Lower<Binding> {
+    fn new_struct(
+        &mut self,
+        name: &str,
+        members: Vec<(String, Value)>,
+        kind: Option<Rc<StructType>>,
+    ) -> Lower<Binding> {
         let mut found = Vec::new();
         for (member, value) in members {
             let binding = self.new_binding(&format!("{name}_{member}"), value)?;
@@ -216,7 +248,9 @@ impl Lowerer<'_> {
         let to = self.kernel.locals[id as usize].scalar;
         let is_literal = matches!(value, Value::Constant(Constant::Int(_)));
         if !to.holds(from) && !is_literal && (from.is_float() != to.is_float() || from.bits() > to.bits()) {
-            self.warn(format!("`{name}` is a `{to}`, and what is assigned to it is a `{from}`: it may lose precision"));
+            self.warn(format!(
+                "`{name}` is a `{to}`, and what is assigned to it is a `{from}`: it may lose precision"
+            ));
         }
         let is_shared = self.private.as_ref().is_some_and(|private| !private.contains(&id));
         if is_shared {
@@ -255,10 +289,14 @@ impl Lowerer<'_> {
                         .hint("pass an array that can be written"));
                 }
                 let of = unwrap_static(of);
-                if let (Value::Variable(..) | Value::Element(..), Some((shape, scalar, _))) = (&of, self.as_tensor(&of)?) {
+                if let (Value::Variable(..) | Value::Element(..), Some((shape, scalar, _))) =
+                    (&of, self.as_tensor(&of)?)
+                {
                     return match self.lane(shape, &subscript.slice)? {
                         Lane::One(at) => Ok(lane_value(&of, scalar, at)),
-                        Lane::Row(_) => Err(unsupported("assigning a row of a matrix", "assign number by number")),
+                        Lane::Row(_) => {
+                            Err(unsupported("assigning a row of a matrix", "assign number by number"))
+                        }
                     };
                 }
                 self.subscript(of, &subscript.slice)
@@ -318,9 +356,8 @@ impl Lowerer<'_> {
                 Targets { shape: Some(*shape), scalar, items: (0..shape.len()).map(lane).collect() }
             }
             Value::Element(place, shape, scalar) => {
-                let lane = |at: u32| {
-                    Target::Place(Place { lane: Some(Expr::index(at.into())), ..place.clone() })
-                };
+                let lane =
+                    |at: u32| Target::Place(Place { lane: Some(Expr::index(at.into())), ..place.clone() });
                 Targets { shape: Some(*shape), scalar: *scalar, items: (0..shape.len()).map(lane).collect() }
             }
             Value::Tuple(items) if !items.is_empty() => {
@@ -338,8 +375,11 @@ impl Lowerer<'_> {
                     .hint(format!("assign to an element: `{}[...]`", spec.name)));
             }
             other => {
-                return Err(LangError::new("assignment", format!("{} cannot be assigned to", other.describe()))
-                    .hint("assign to a variable or an element of an array"));
+                return Err(LangError::new(
+                    "assignment",
+                    format!("{} cannot be assigned to", other.describe()),
+                )
+                .hint("assign to a variable or an element of an array"));
             }
         })
     }
@@ -412,7 +452,10 @@ impl Lowerer<'_> {
         let outer = self.current().at;
         if let ast::Expr::Name(name) = target {
             let name = name.id.as_str();
-            if !matches!(self.current().names.get(name), Some(Binding::Scalar { .. } | Binding::Tensor { .. })) {
+            if !matches!(
+                self.current().names.get(name),
+                Some(Binding::Scalar { .. } | Binding::Tensor { .. })
+            ) {
                 // A name for something else: it becomes a variable.
                 let before = self.name(name)?;
                 if let Value::Constant(Constant::Array(_)) = &before {
@@ -451,7 +494,9 @@ impl Lowerer<'_> {
             && from.is_float()
             && !to.is_float()
         {
-            self.warn(format!("what is assigned is a `{from}`, and the target a `{to}`: it may lose precision"));
+            self.warn(format!(
+                "what is assigned is a `{from}`, and the target a `{to}`: it may lose precision"
+            ));
         }
         self.store_value(place, found)
     }
@@ -489,10 +534,19 @@ impl Lowerer<'_> {
         }
     }
 
-    fn augment_atomically(&mut self, op: Operator, atomic: AtomicOp, targets: Targets, value: Value) -> Lower<()> {
+    fn augment_atomically(
+        &mut self,
+        op: Operator,
+        atomic: AtomicOp,
+        targets: Targets,
+        value: Value,
+    ) -> Lower<()> {
         let value = if op == Operator::Sub { self.unary(ast::UnaryOp::USub, value)? } else { value };
         if matches!(atomic, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) && targets.scalar.is_float() {
-            return Err(LangError::new("operand", format!("`{}` is not defined for `{}`", op.as_str(), targets.scalar)));
+            return Err(LangError::new(
+                "operand",
+                format!("`{}` is not defined for `{}`", op.as_str(), targets.scalar),
+            ));
         }
         self.atomically(atomic, &targets, value).map(|_| ())
     }
@@ -516,13 +570,22 @@ impl Lowerer<'_> {
     }
 
     /// `atomic_add(x[i], value)` and the like: returns what was there.
-    pub(super) fn atomic_call(&mut self, op: AtomicOp, negate: bool, target: &ast::Expr, value: Value) -> Lower<Value> {
+    pub(super) fn atomic_call(
+        &mut self,
+        op: AtomicOp,
+        negate: bool,
+        target: &ast::Expr,
+        value: Value,
+    ) -> Lower<Value> {
         let place = self.place_of(target)?;
         let targets = self.targets(&place)?;
         let value = if negate { self.unary(ast::UnaryOp::USub, value)? } else { value };
         let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
         if bits && targets.scalar.is_float() {
-            return Err(LangError::new("operand", format!("bits of a `{}` cannot be changed", targets.scalar)));
+            return Err(LangError::new(
+                "operand",
+                format!("bits of a `{}` cannot be changed", targets.scalar),
+            ));
         }
         let scalar = targets.scalar;
         let olds: Vec<Expr> = if targets.items.iter().all(|one| self.is_shared(one)) {

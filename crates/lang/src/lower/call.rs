@@ -16,12 +16,69 @@ use crate::types::{Scalar, Shape};
 /// What the language defines, besides operators: names that a host may hand out as
 /// [`Constant::Builtin`].
 pub const BUILTINS: &[&str] = &[
-    "abs", "all", "any", "assume", "atomic_add", "atomic_and", "atomic_max", "atomic_min", "atomic_mul", "atomic_or",
-    "atomic_sub", "atomic_xor", "bit_cast", "bool", "cast", "ceil", "clamp", "dot", "cross", "enumerate", "float",
-    "floor", "grouped", "int", "isinf", "isnan", "len", "loop_config", "max", "min", "ndrange", "norm", "normalize",
-    "pow", "print", "random", "randn", "range", "raw_div", "raw_mod", "reversed", "round", "select", "static",
-    "static_assert", "static_print", "sum", "trunc", "tuple", "list", "zip", "Vector", "Matrix", "Vector.zero", "Vector.one",
-    "Vector.unit", "Vector.filled", "Matrix.zero", "Matrix.one", "Matrix.identity", "Matrix.rows", "Matrix.cols", "Matrix.diag",
+    "abs",
+    "all",
+    "any",
+    "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_max",
+    "atomic_min",
+    "atomic_mul",
+    "atomic_or",
+    "atomic_sub",
+    "atomic_xor",
+    "bit_cast",
+    "bool",
+    "cast",
+    "ceil",
+    "clamp",
+    "dot",
+    "cross",
+    "enumerate",
+    "float",
+    "floor",
+    "grouped",
+    "int",
+    "isinf",
+    "isnan",
+    "len",
+    "loop_config",
+    "max",
+    "min",
+    "ndrange",
+    "norm",
+    "normalize",
+    "pow",
+    "print",
+    "random",
+    "randn",
+    "range",
+    "raw_div",
+    "raw_mod",
+    "reversed",
+    "round",
+    "select",
+    "static",
+    "static_assert",
+    "static_print",
+    "sum",
+    "trunc",
+    "tuple",
+    "list",
+    "zip",
+    "Vector",
+    "Matrix",
+    "Vector.zero",
+    "Vector.one",
+    "Vector.unit",
+    "Vector.filled",
+    "Matrix.zero",
+    "Matrix.one",
+    "Matrix.identity",
+    "Matrix.rows",
+    "Matrix.cols",
+    "Matrix.diag",
 ];
 
 /// The builtin of a name: one of [`BUILTINS`], or a function of floats.
@@ -63,7 +120,9 @@ impl Lowerer<'_> {
                 let mut arguments = self.arguments(call, &["*"])?;
                 if let Value::Struct(_, Some(kind)) = &*of {
                     let method = kind.methods.iter().find(|(known, _)| *known == name);
-                    let Some((_, Constant::Function(handle, _))) = method else { unreachable!("found before") };
+                    let Some((_, Constant::Function(handle, _))) = method else {
+                        unreachable!("found before")
+                    };
                     let handle = *handle;
                     arguments.values.insert(0, *of);
                     return self.inline(handle, arguments);
@@ -72,10 +131,13 @@ impl Lowerer<'_> {
                 let values = arguments.values.into_iter().chain(named).collect();
                 self.tensor_method(*of, &name, values)
             }
-            Value::Constant(Constant::Object(_, what)) => {
-                Err(LangError::new("call", format!("{what} cannot be called in a kernel"))
-                    .hint("call functions of the kernel language, or functions with source; compute the rest outside"))
-            }
+            Value::Constant(Constant::Object(_, what)) => Err(LangError::new(
+                "call",
+                format!("{what} cannot be called in a kernel"),
+            )
+            .hint(
+                "call functions of the kernel language, or functions with source; compute the rest outside",
+            )),
             other => Err(LangError::new("call", format!("{} cannot be called", other.describe()))),
         }
     }
@@ -108,7 +170,12 @@ impl Lowerer<'_> {
         Ok(Arguments { values, keywords: names.into_iter().zip(named).collect() })
     }
 
-    fn counted(&mut self, call: &ast::ExprCall, name: &str, counts: std::ops::RangeInclusive<usize>) -> Lower<Vec<Value>> {
+    fn counted(
+        &mut self,
+        call: &ast::ExprCall,
+        name: &str,
+        counts: std::ops::RangeInclusive<usize>,
+    ) -> Lower<Vec<Value>> {
         let Arguments { values, .. } = self.arguments(call, &[])?;
         if counts.contains(&values.len()) {
             return Ok(values);
@@ -142,7 +209,12 @@ impl Lowerer<'_> {
         if arguments.values.len() > given.len() {
             return Err(LangError::new(
                 "argument-count",
-                format!("`{}` takes {} arguments, found {}", source.name, given.len(), arguments.values.len()),
+                format!(
+                    "`{}` takes {} arguments, found {}",
+                    source.name,
+                    given.len(),
+                    arguments.values.len()
+                ),
             ));
         }
         for (at, value) in arguments.values.into_iter().enumerate() {
@@ -150,10 +222,16 @@ impl Lowerer<'_> {
         }
         for (name, value) in arguments.keywords {
             let Some(at) = source.parameters.iter().position(|one| one.name == name) else {
-                return Err(LangError::new("argument-count", format!("`{}` has no parameter `{name}`", source.name)));
+                return Err(LangError::new(
+                    "argument-count",
+                    format!("`{}` has no parameter `{name}`", source.name),
+                ));
             };
             if given[at].is_some() {
-                return Err(LangError::new("argument-count", format!("`{}` is given `{name}` twice", source.name)));
+                return Err(LangError::new(
+                    "argument-count",
+                    format!("`{}` is given `{name}` twice", source.name),
+                ));
             }
             given[at] = Some(value);
         }
@@ -183,8 +261,11 @@ impl Lowerer<'_> {
         let function = lowered?;
         let exit = function.exit.expect("set above");
         if exit.result.is_some() && !function.is_left {
-            return Err(LangError::new("return", format!("`{name}` does not return a value on every way through it"))
-                .hint("add a `return` at its end"));
+            return Err(LangError::new(
+                "return",
+                format!("`{name}` does not return a value on every way through it"),
+            )
+            .hint("add a `return` at its end"));
         }
         if exit.is_used {
             // What is returned outlives the scope.
@@ -215,7 +296,9 @@ impl Lowerer<'_> {
         Ok(match annotation {
             // What is passed as it is can be changed by the function.
             Annotation::Template => match value {
-                Value::Scalar(Expr::Local(id), _) if !self.constant.contains(&id) => Binding::Scalar { id, is_set: true },
+                Value::Scalar(Expr::Local(id), _) if !self.constant.contains(&id) => {
+                    Binding::Scalar { id, is_set: true }
+                }
                 Value::Variable(id, shape) => Binding::Tensor { id, shape, is_set: true },
                 other => Binding::Value(self.keep(other)?),
             },
@@ -240,7 +323,9 @@ impl Lowerer<'_> {
                     }
                 }
             }
-            Annotation::Array if !matches!(value, Value::Constant(Constant::Array(_)) | Value::Struct(..)) => {
+            Annotation::Array
+                if !matches!(value, Value::Constant(Constant::Array(_)) | Value::Struct(..)) =>
+            {
                 return Err(wrong(self, "an array", &value));
             }
             _ => Binding::Value(self.keep(value)?),
@@ -263,9 +348,9 @@ impl Lowerer<'_> {
         let mut values = values.into_iter();
         let mut members = Vec::new();
         for (name, member) in &kind.members {
-            let given = values.next().or_else(|| {
-                keywords.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-            });
+            let given = values
+                .next()
+                .or_else(|| keywords.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()));
             let value = match (given, member) {
                 (Some(value), member) => self.struct_member(member, value)?,
                 (None, member) => self.zero_of(member)?,
@@ -279,7 +364,9 @@ impl Lowerer<'_> {
         if let Constant::StructType(_) = member {
             return match value {
                 Value::Struct(..) => Ok(value),
-                other => Err(LangError::new("type", format!("expected a struct, found {}", other.describe()))),
+                other => {
+                    Err(LangError::new("type", format!("expected a struct, found {}", other.describe())))
+                }
             };
         }
         self.converted(Value::Constant(member.clone()), value)
@@ -296,7 +383,9 @@ impl Lowerer<'_> {
                 }
                 Value::Struct(members, Some(kind.clone()))
             }
-            other => return Err(LangError::new("type", format!("{} is no type of a member", describe(other)))),
+            other => {
+                return Err(LangError::new("type", format!("{} is no type of a member", describe(other))));
+            }
         })
     }
 
@@ -440,7 +529,8 @@ impl Lowerer<'_> {
         let value = unwrap_static(value);
         match &value {
             // Known in themselves, or looked at when they are unrolled.
-            Value::Range(_) | Value::Ndrange(_) | Value::Grouped(_) | Value::Tuple(_) | Value::Struct(..) => {}
+            Value::Range(_) | Value::Ndrange(_) | Value::Grouped(_) | Value::Tuple(_) | Value::Struct(..) => {
+            }
             Value::Constant(Constant::Number(_)) | Value::Scalar(..) => {
                 self.known(value.clone(), "the argument of `static`")?;
             }
@@ -457,7 +547,10 @@ impl Lowerer<'_> {
                 pair @ (Value::Tuple(_) | Value::Constant(Constant::Tuple(_))) => {
                     let items = self.elements(pair)?;
                     let Ok([from, to]) = <[Value; 2]>::try_from(items) else {
-                        return Err(LangError::new("argument-count", "a range of `ndrange` is a number, or two"));
+                        return Err(LangError::new(
+                            "argument-count",
+                            "a range of `ndrange` is a number, or two",
+                        ));
                     };
                     (from, to)
                 }
@@ -478,7 +571,9 @@ impl Lowerer<'_> {
                 let many = lists.iter().map(Vec::len).min().unwrap_or(0);
                 let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
                 (0..many)
-                    .map(|_| Value::Tuple(lists.iter_mut().map(|list| list.next().expect("counted")).collect()))
+                    .map(|_| {
+                        Value::Tuple(lists.iter_mut().map(|list| list.next().expect("counted")).collect())
+                    })
                     .collect()
             }
             "enumerate" => {
@@ -538,7 +633,10 @@ impl Lowerer<'_> {
             Value::Constant(Constant::Builtin("int")) => Ok(self.options.default_int),
             Value::Constant(Constant::Builtin("float")) => Ok(self.options.default_float),
             Value::Constant(Constant::Builtin("bool")) => Ok(Scalar::Bool),
-            other => Err(LangError::new("type", format!("expected a type such as `f32`, found {}", other.describe()))),
+            other => Err(LangError::new(
+                "type",
+                format!("expected a type such as `f32`, found {}", other.describe()),
+            )),
         }
     }
 
@@ -569,16 +667,26 @@ impl Lowerer<'_> {
         let above = fold::binary(Binary::Lt, constant(low), wide.clone());
         let below = fold::binary(Binary::Lt, wide.clone(), constant(end));
         let site = self.site(format!("cast:{to}"));
-        self.emit(Kind::Check { condition: fold::binary(Binary::Both, above, below), site, values: vec![wide] })
+        self.emit(Kind::Check {
+            condition: fold::binary(Binary::Both, above, below),
+            site,
+            values: vec![wide],
+        })
     }
 
     fn convert(&mut self, name: &str, value: Value) -> Lower<Value> {
         let value = unwrap_static(value);
         match (name, &value) {
-            ("int", Value::Constant(Constant::Int(_))) | ("float", Value::Constant(Constant::Float(_))) => Ok(value),
-            ("int", Value::Constant(Constant::Float(float))) if float.is_finite() => Ok(Value::int(*float as i128)),
+            ("int", Value::Constant(Constant::Int(_))) | ("float", Value::Constant(Constant::Float(_))) => {
+                Ok(value)
+            }
+            ("int", Value::Constant(Constant::Float(float))) if float.is_finite() => {
+                Ok(Value::int(*float as i128))
+            }
             ("int", Value::Constant(Constant::Bool(truth))) => Ok(Value::int(i128::from(*truth))),
-            ("float", Value::Constant(Constant::Int(int))) => Ok(Value::Constant(Constant::Float(*int as f64))),
+            ("float", Value::Constant(Constant::Int(int))) => {
+                Ok(Value::Constant(Constant::Float(*int as f64)))
+            }
             ("bool", _) => Ok(Value::Scalar(self.truth(value)?, Scalar::Bool)),
             _ => {
                 let (_, scalar) = match self.as_tensor(&value)? {
@@ -650,7 +758,8 @@ impl Lowerer<'_> {
             };
             let (then, otherwise) = (wide(then, self)?, wide(otherwise, self)?);
             let items = conditions.into_iter().zip(then.into_iter().zip(otherwise));
-            let items = items.map(|(condition, (a, b))| fold::select(super::expr::truth_of(condition, from), a, b));
+            let items =
+                items.map(|(condition, (a, b))| fold::select(super::expr::truth_of(condition, from), a, b));
             return Ok(Value::Tensor(condition_shape, scalar, items.collect()));
         }
         let condition = self.truth(condition)?;
@@ -680,7 +789,8 @@ impl Lowerer<'_> {
         let log = self.math(Math::Log, vec![open])?;
         let square = self.operate(ast::Operator::Mult, number(-2.0), log)?;
         let radius = self.math(Math::Sqrt, vec![square])?;
-        let angle = self.operate(ast::Operator::Mult, number(std::f64::consts::TAU), Value::Scalar(other, scalar))?;
+        let angle =
+            self.operate(ast::Operator::Mult, number(std::f64::consts::TAU), Value::Scalar(other, scalar))?;
         let cosine = self.math(Math::Cos, vec![angle])?;
         self.operate(ast::Operator::Mult, radius, cosine)
     }
@@ -737,7 +847,11 @@ impl Lowerer<'_> {
                 return self.diagonal(values);
             }
             let matrix = self.tensor_of(values.remove(0), None)?;
-            return if name == "Matrix.rows" { Ok(matrix) } else { self.tensor_method(matrix, "transpose", Vec::new()) };
+            return if name == "Matrix.rows" {
+                Ok(matrix)
+            } else {
+                self.tensor_method(matrix, "transpose", Vec::new())
+            };
         }
         let scalar = self.known_scalar_type(values.remove(0))?;
         let what = "the size of a vector or matrix";
@@ -751,7 +865,9 @@ impl Lowerer<'_> {
             sizes.push(size as u32);
         }
         let shape = match (name, &sizes[..]) {
-            ("Vector.unit", [n, _]) | ("Vector.zero" | "Vector.one" | "Vector.filled", [n]) => Shape::Vector(*n),
+            ("Vector.unit", [n, _]) | ("Vector.zero" | "Vector.one" | "Vector.filled", [n]) => {
+                Shape::Vector(*n)
+            }
             ("Matrix.identity", [n]) => Shape::Matrix(*n, *n),
             ("Matrix.zero" | "Matrix.one", [n]) => Shape::Vector(*n),
             ("Matrix.zero" | "Matrix.one", [n, m]) => Shape::Matrix(*n, *m),
@@ -830,7 +946,9 @@ impl Lowerer<'_> {
         if let ast::Expr::FString(text) = expr {
             for element in text.value.elements() {
                 match element {
-                    ast::InterpolatedStringElement::Literal(literal) => parts.push(Part::Text(literal.value.to_string())),
+                    ast::InterpolatedStringElement::Literal(literal) => {
+                        parts.push(Part::Text(literal.value.to_string()))
+                    }
                     ast::InterpolatedStringElement::Interpolation(one) => {
                         if one.format_spec.is_some() {
                             return Err(unsupported("a format in a text", "print the number as it is"));
@@ -918,4 +1036,3 @@ fn collect_locals(value: &Value, into: &mut Vec<crate::ir::LocalId>) {
         });
     });
 }
-

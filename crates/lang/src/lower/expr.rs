@@ -133,7 +133,9 @@ impl Lowerer<'_> {
                     .chunks(columns as usize)
                     .map(|row| Value::Tensor(Shape::Vector(columns), scalar, row.to_vec()))
                     .collect()),
-                None => Err(LangError::new("unpacking", format!("{} cannot be taken apart", other.describe()))),
+                None => {
+                    Err(LangError::new("unpacking", format!("{} cannot be taken apart", other.describe())))
+                }
             },
         }
     }
@@ -208,7 +210,9 @@ impl Lowerer<'_> {
 
     fn read(&mut self, name: &str, binding: Binding) -> Lower<Value> {
         match binding {
-            Binding::Scalar { is_set: false, .. } | Binding::Tensor { is_set: false, .. } | Binding::Unclear => {
+            Binding::Scalar { is_set: false, .. }
+            | Binding::Tensor { is_set: false, .. }
+            | Binding::Unclear => {
                 Err(LangError::new("undefined", format!("`{name}` may not have been assigned here"))
                     .hint(format!("assign `{name}` before the `if` or the loop")))
             }
@@ -268,7 +272,8 @@ impl Lowerer<'_> {
                 if let Some((_, value)) = members.iter().find(|(known, _)| known == name) {
                     return Ok(value.clone());
                 }
-                let method = kind.as_ref().and_then(|kind| kind.methods.iter().find(|(known, _)| known == name));
+                let method =
+                    kind.as_ref().and_then(|kind| kind.methods.iter().find(|(known, _)| known == name));
                 match method {
                     Some((_, Constant::Function(..))) => Ok(Value::Method(Box::new(of), name.to_owned())),
                     _ => Err(no_member(&of, name)),
@@ -297,11 +302,10 @@ impl Lowerer<'_> {
                 (Some(Shape::Matrix(_, columns)), _) => i128::from(columns),
                 _ => 1,
             })),
-            "fill" | "to_numpy" | "from_numpy" | "copy_from" => Err(LangError::new(
-                "attribute",
-                format!("`{name}` cannot be called in a kernel"),
-            )
-            .hint("call it from Python, before or after the kernel; or write a loop")),
+            "fill" | "to_numpy" | "from_numpy" | "copy_from" => {
+                Err(LangError::new("attribute", format!("`{name}` cannot be called in a kernel"))
+                    .hint("call it from Python, before or after the kernel; or write a loop"))
+            }
             _ => Err(no_member(&Value::Constant(Constant::Array(spec.clone())), name)),
         }
     }
@@ -335,7 +339,11 @@ impl Lowerer<'_> {
                     None => Err(LangError::new("index", format!("{what} has nothing at {}", describe(&at)))),
                 }
             }
-            Value::Struct(members, kind) if members.iter().all(|(_, one)| matches!(one, Value::Constant(Constant::Array(_)) | Value::Struct(..))) => {
+            Value::Struct(members, kind)
+                if members.iter().all(|(_, one)| {
+                    matches!(one, Value::Constant(Constant::Array(_)) | Value::Struct(..))
+                }) =>
+            {
                 // A field of structs: an array for each member.
                 let at = members.into_iter().map(|(name, one)| Ok((name, self.subscript(one, slice)?)));
                 Ok(Value::Struct(at.collect::<Lower<_>>()?, kind))
@@ -382,7 +390,14 @@ impl Lowerer<'_> {
             };
             return Err(LangError::new(
                 "index",
-                format!("`{}` has {} dimension{}, found {} index{}", spec.name, spec.ndim, plural(spec.ndim.into()), index.len(), if index.len() == 1 { "" } else { "es" }),
+                format!(
+                    "`{}` has {} dimension{}, found {} index{}",
+                    spec.name,
+                    spec.ndim,
+                    plural(spec.ndim.into()),
+                    index.len(),
+                    if index.len() == 1 { "" } else { "es" }
+                ),
             )
             .hint(hint));
         }
@@ -461,7 +476,10 @@ impl Lowerer<'_> {
             Value::Constant(Constant::Number(spec)) => {
                 let mut error = LangError::new(
                     "constant-needed",
-                    format!("{what} must be known when the kernel is compiled, and `{}` comes with each call", spec.name),
+                    format!(
+                        "{what} must be known when the kernel is compiled, and `{}` comes with each call",
+                        spec.name
+                    ),
                 )
                 .hint(format!("annotate `{}` with `template()`", spec.name));
                 if spec.can_be_constant {
@@ -652,8 +670,11 @@ impl Lowerer<'_> {
                     (Value::Constant(a), Value::Constant(b)) => a == b,
                     (Value::Constant(Constant::None), _) | (_, Value::Constant(Constant::None)) => false,
                     _ => {
-                        return Err(LangError::new("comparison", "`is` compares with `None` or what is known")
-                            .hint("compare numbers with `==`"));
+                        return Err(LangError::new(
+                            "comparison",
+                            "`is` compares with `None` or what is known",
+                        )
+                        .hint("compare numbers with `==`"));
                     }
                 };
                 truth(same == (op == CmpOp::Is))
@@ -718,7 +739,11 @@ impl Lowerer<'_> {
 
     /// Two values as numbers, or vectors of one shape, of one type.
     #[allow(clippy::type_complexity, reason = "a shape, a type, and two lists")]
-    pub(super) fn alike(&mut self, a: Value, b: Value) -> Lower<(Option<Shape>, Scalar, Vec<Expr>, Vec<Expr>)> {
+    pub(super) fn alike(
+        &mut self,
+        a: Value,
+        b: Value,
+    ) -> Lower<(Option<Shape>, Scalar, Vec<Expr>, Vec<Expr>)> {
         let (left, right) = (self.as_tensor(&a)?, self.as_tensor(&b)?);
         let describe = (a.describe(), b.describe());
         let (shape, (left, from), (right, other)) = match (left, right) {
@@ -739,13 +764,17 @@ impl Lowerer<'_> {
             }
             (Some((shape, from, left)), Some((other_shape, other, right))) => {
                 if shape != other_shape {
-                    return Err(LangError::new("shape", format!("{} and {} do not go together", describe.0, describe.1)));
+                    return Err(LangError::new(
+                        "shape",
+                        format!("{} and {} do not go together", describe.0, describe.1),
+                    ));
                 }
                 (Some(shape), (left, from), (right, other))
             }
         };
         let scalar = if from == other { from } else { from.promote(other) };
-        let cast = |items: Vec<Expr>, from| items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
+        let cast =
+            |items: Vec<Expr>, from| items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
         Ok((shape, scalar, cast(left, from), cast(right, other)))
     }
 

@@ -31,7 +31,10 @@ struct Ranges {
 impl Lowerer<'_> {
     pub(super) fn for_loop(&mut self, one: &ast::StmtFor) -> Lower<()> {
         if !one.orelse.is_empty() {
-            return Err(unsupported("`else` of a loop", "set a variable in the loop and look at it afterwards"));
+            return Err(unsupported(
+                "`else` of a loop",
+                "set a variable in the loop and look at it afterwards",
+            ));
         }
         let config = std::mem::take(&mut self.next_loop);
         let over = self.expr(&one.iter)?;
@@ -83,7 +86,9 @@ impl Lowerer<'_> {
                 }
                 found
             }
-            Value::Ndrange(bounds) => self.unrolled_box(bounds, what)?.into_iter().map(Value::Tuple).collect(),
+            Value::Ndrange(bounds) => {
+                self.unrolled_box(bounds, what)?.into_iter().map(Value::Tuple).collect()
+            }
             Value::Grouped(inner) => match *inner {
                 Value::Ndrange(bounds) => {
                     let mut found = Vec::new();
@@ -106,8 +111,11 @@ impl Lowerer<'_> {
             }
         };
         if items.len() > MOST_UNROLLED {
-            return Err(LangError::new("nesting", format!("a loop is unrolled more than {MOST_UNROLLED} times"))
-                .hint("loop at run time, without `static`"));
+            return Err(LangError::new(
+                "nesting",
+                format!("a loop is unrolled more than {MOST_UNROLLED} times"),
+            )
+            .hint("loop at run time, without `static`"));
         }
         self.current().at = outer;
         Ok(items)
@@ -119,8 +127,11 @@ impl Lowerer<'_> {
             let (from, to) = (self.known_int(&from, what)?, self.known_int(&to, what)?);
             let many = usize::try_from((to - from).max(0)).unwrap_or(usize::MAX);
             if found.len().saturating_mul(many) > MOST_UNROLLED {
-                return Err(LangError::new("nesting", format!("a loop is unrolled more than {MOST_UNROLLED} times"))
-                    .hint("loop at run time, without `static`"));
+                return Err(LangError::new(
+                    "nesting",
+                    format!("a loop is unrolled more than {MOST_UNROLLED} times"),
+                )
+                .hint("loop at run time, without `static`"));
             }
             let extend = |index: &Vec<Value>| {
                 let index = index.clone();
@@ -235,7 +246,8 @@ impl Lowerer<'_> {
         let scalar = if scalar.bits() < 32 { Scalar::I32 } else { scalar };
         let mut bounds = bounds.into_iter().map(|(one, from)| fold::cast(from, scalar, one));
         let zero = Expr::Const(scalar, 0);
-        let ranges = |from, to, stepped| Ranges { from: vec![from], to: vec![to], scalar, stepped, grouped: false };
+        let ranges =
+            |from, to, stepped| Ranges { from: vec![from], to: vec![to], scalar, stepped, grouped: false };
         match (bounds.next(), bounds.next(), bounds.next()) {
             (Some(to), None, _) => Ok(ranges(zero, to, None)),
             (Some(from), Some(to), None | Some(Expr::Const(_, 1))) => Ok(ranges(from, to, None)),
@@ -244,7 +256,8 @@ impl Lowerer<'_> {
                     return Err(LangError::new("arithmetic", "the step of a range is not zero"));
                 }
                 // How many there are, in 64 bits: nothing overflows there.
-                let wide = |this: &mut Self, one: Expr| this.once(fold::cast(scalar, Scalar::I64, one), Scalar::I64);
+                let wide =
+                    |this: &mut Self, one: Expr| this.once(fold::cast(scalar, Scalar::I64, one), Scalar::I64);
                 let (from, to) = (self.once(from, scalar)?, self.once(to, scalar)?);
                 let step = self.once(step, scalar)?;
                 let (a, b, s) = (wide(self, from.clone())?, wide(self, to)?, wide(self, step.clone())?);
@@ -273,8 +286,11 @@ impl Lowerer<'_> {
             for value in [&low, &high] {
                 let (_, found) = self.scalar(value.clone())?;
                 if found.is_float() {
-                    return Err(LangError::new("type", format!("a range is made of ints, found {}", value.describe()))
-                        .hint("convert it: `int(...)`"));
+                    return Err(LangError::new(
+                        "type",
+                        format!("a range is made of ints, found {}", value.describe()),
+                    )
+                    .hint("convert it: `int(...)`"));
                 }
                 scalar = scalar.promote(found);
             }
@@ -362,7 +378,9 @@ impl Lowerer<'_> {
     fn loop_variables(&mut self, one: &ast::StmtFor, ranges: &Ranges) -> Vec<LocalId> {
         let names: Vec<String> = match &*one.target {
             ast::Expr::Tuple(tuple) if !ranges.grouped => tuple.elts.iter().map(target_name).collect(),
-            target if ranges.from.len() == 1 && !ranges.grouped && ranges.stepped.is_none() => vec![target_name(target)],
+            target if ranges.from.len() == 1 && !ranges.grouped && ranges.stepped.is_none() => {
+                vec![target_name(target)]
+            }
             _ => Vec::new(),
         };
         (0..ranges.from.len())
@@ -375,7 +393,13 @@ impl Lowerer<'_> {
     }
 
     /// Lowers the body of a loop, with its target bound to the variables.
-    fn loop_block(&mut self, one: &ast::StmtFor, ranges: &Ranges, variables: &[LocalId], kind: LoopKind) -> Lower<Block> {
+    fn loop_block(
+        &mut self,
+        one: &ast::StmtFor,
+        ranges: &Ranges,
+        variables: &[LocalId],
+        kind: LoopKind,
+    ) -> Lower<Block> {
         let mut block = Block::default();
         self.loop_body(|this| {
             this.current().loops.push(kind);
@@ -395,7 +419,8 @@ impl Lowerer<'_> {
 
     fn bind_variables(&mut self, one: &ast::StmtFor, ranges: &Ranges, variables: &[LocalId]) -> Lower<()> {
         let scalar = ranges.scalar;
-        let mut values: Vec<Value> = variables.iter().map(|id| Value::Scalar(Expr::Local(*id), scalar)).collect();
+        let mut values: Vec<Value> =
+            variables.iter().map(|id| Value::Scalar(Expr::Local(*id), scalar)).collect();
         if let Some((first, step)) = &ranges.stepped {
             let far = fold::binary(Binary::Mul, Expr::Local(variables[0]), step.clone());
             let at = self.once(fold::binary(Binary::Add, first.clone(), far), scalar)?;
@@ -413,7 +438,12 @@ impl Lowerer<'_> {
             if tuple.elts.len() != values.len() {
                 return Err(LangError::new(
                     "unpacking",
-                    format!("{} variables for {} dimension{}", tuple.elts.len(), values.len(), if values.len() == 1 { "" } else { "s" }),
+                    format!(
+                        "{} variables for {} dimension{}",
+                        tuple.elts.len(),
+                        values.len(),
+                        if values.len() == 1 { "" } else { "s" }
+                    ),
                 )
                 .hint("name one variable for each dimension, or use `grouped`"));
             }
@@ -448,7 +478,10 @@ impl Lowerer<'_> {
 
     pub(super) fn while_loop(&mut self, one: &ast::StmtWhile) -> Lower<()> {
         if !one.orelse.is_empty() {
-            return Err(unsupported("`else` of a loop", "set a variable in the loop and look at it afterwards"));
+            return Err(unsupported(
+                "`else` of a loop",
+                "set a variable in the loop and look at it afterwards",
+            ));
         }
         let mut block = Block::default();
         self.loop_body(|this| {

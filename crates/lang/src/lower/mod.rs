@@ -34,7 +34,8 @@ use self::value::Value;
 use crate::error::{Frame, LangError};
 use crate::host::{Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec};
 use crate::ir::{
-    Array, ArrayId, Block, Expr, Kernel, Kind, Layout, Local, LocalId, Number, Origin, ScopeId, Site, Statement,
+    Array, ArrayId, Block, Expr, Kernel, Kind, Layout, Local, LocalId, Number, Origin, ScopeId, Site,
+    Statement,
 };
 use crate::types::{Scalar, Shape};
 
@@ -273,8 +274,11 @@ impl<'h> Lowerer<'h> {
             let wants = self.current().source.returns != Annotation::Missing;
             if wants && self.functions.len() == 1 && self.result.is_none() {
                 self.current().at = tree.name.range();
-                return Err(LangError::new("return", "the kernel says that it returns something, and does not")
-                    .hint("add a `return`, or take `->` away"));
+                return Err(LangError::new(
+                    "return",
+                    "the kernel says that it returns something, and does not",
+                )
+                .hint("add a `return`, or take `->` away"));
             }
             Ok(())
         });
@@ -387,8 +391,11 @@ impl<'h> Lowerer<'h> {
     fn emit(&mut self, kind: Kind) -> Lower<()> {
         self.statements += 1;
         if self.statements > MOST_STATEMENTS {
-            return Err(LangError::new("nesting", format!("the kernel has more than {MOST_STATEMENTS} statements"))
-                .hint("loop at run time instead of unrolling with `static`"));
+            return Err(LangError::new(
+                "nesting",
+                format!("the kernel has more than {MOST_STATEMENTS} statements"),
+            )
+            .hint("loop at run time instead of unrolling with `static`"));
         }
         let line = self.line();
         self.block().statements.push(Statement { line, kind });

@@ -20,8 +20,11 @@ impl Lowerer<'_> {
         {
             return Ok(Value::Constant(found));
         }
-        if let (Operator::Add, Value::Tuple(_) | Value::Constant(Constant::Tuple(_)), Value::Tuple(_) | Value::Constant(Constant::Tuple(_))) =
-            (op, &left, &right)
+        if let (
+            Operator::Add,
+            Value::Tuple(_) | Value::Constant(Constant::Tuple(_)),
+            Value::Tuple(_) | Value::Constant(Constant::Tuple(_)),
+        ) = (op, &left, &right)
         {
             let mut items = self.elements(left)?;
             items.extend(self.elements(right)?);
@@ -95,11 +98,13 @@ impl Lowerer<'_> {
         scalar: Scalar,
     ) -> Lower<(Expr, Scalar)> {
         let is_bits = matches!(op, Operator::BitAnd | Operator::BitOr | Operator::BitXor);
-        if matches!(op, Operator::LShift | Operator::RShift) || is_bits {
-            if scalar.is_float() {
-                return Err(LangError::new("operand", format!("`{}` is not defined for `{scalar}`", op.as_str()))
-                    .hint("convert to an int first, or use `bit_cast`"));
-            }
+        let is_shift = matches!(op, Operator::LShift | Operator::RShift);
+        if (is_shift || is_bits) && scalar.is_float() {
+            return Err(LangError::new(
+                "operand",
+                format!("`{}` is not defined for `{scalar}`", op.as_str()),
+            )
+            .hint("convert to an int first, or use `bit_cast`"));
         }
         // Arithmetic on truth values is that of ints; halves are computed in single precision.
         let wide = match scalar {
@@ -115,7 +120,8 @@ impl Lowerer<'_> {
             Operator::Div => {
                 let float = if wide.is_float() { wide } else { self.options.default_float };
                 let float = if float == Scalar::F16 { Scalar::F32 } else { float };
-                let found = fold::binary(Binary::Div, fold::cast(wide, float, one), fold::cast(wide, float, other));
+                let found =
+                    fold::binary(Binary::Div, fold::cast(wide, float, one), fold::cast(wide, float, other));
                 let result = if scalar == Scalar::F16 { scalar } else { float };
                 return Ok((fold::cast(float, result, found), result));
             }
@@ -129,7 +135,8 @@ impl Lowerer<'_> {
             Operator::RShift => Binary::Shr,
             Operator::MatMult => unreachable!("lowered as a product of matrices"),
         };
-        let (one, other) = if self.options.debug { self.check_operands(op, one, other, wide)? } else { (one, other) };
+        let (one, other) =
+            if self.options.debug { self.check_operands(op, one, other, wide)? } else { (one, other) };
         let found = fold::binary(op, one, other);
         if scalar == Scalar::F16 {
             return Ok((fold::cast(wide, scalar, found), scalar));
@@ -160,7 +167,11 @@ impl Lowerer<'_> {
         let other = self.once(other, scalar)?;
         let bits = Expr::Const(scalar, u64::from(scalar.bits()));
         let site = self.site(what.to_owned());
-        let kind = Kind::Check { condition: condition(other.clone(), zero, bits), site, values: vec![other.clone()] };
+        let kind = Kind::Check {
+            condition: condition(other.clone(), zero, bits),
+            site,
+            values: vec![other.clone()],
+        };
         self.emit(kind)?;
         Ok((one, other))
     }
@@ -174,7 +185,10 @@ impl Lowerer<'_> {
         }
         let found = (left.describe(), right.describe());
         let cannot = || {
-            LangError::new("comparison", format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1))
+            LangError::new(
+                "comparison",
+                format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1),
+            )
         };
         let (left, right) = (self.listed(left)?, self.listed(right)?);
         let (shape, scalar, left, right) = self.alike(left, right).map_err(|error| match error.code {
@@ -250,7 +264,9 @@ impl Lowerer<'_> {
             UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::Invert, one), scalar)),
             UnaryOp::Invert => Err(LangError::new("operand", format!("`~` is not defined for `{scalar}`"))),
             _ => match scalar {
-                Scalar::Bool => Ok((fold::unary(Unary::Neg, fold::cast(scalar, Scalar::I32, one)), Scalar::I32)),
+                Scalar::Bool => {
+                    Ok((fold::unary(Unary::Neg, fold::cast(scalar, Scalar::I32, one)), Scalar::I32))
+                }
                 Scalar::F16 => {
                     let wide = fold::unary(Unary::Neg, fold::cast(scalar, Scalar::F32, one));
                     Ok((fold::cast(Scalar::F32, scalar, wide), scalar))
@@ -308,7 +324,8 @@ impl Lowerer<'_> {
             if let (Value::Constant(a), Value::Constant(b)) = (&result, &value)
                 && let Some(less) = compare_constants(CmpOp::Lt, b, a)
             {
-                let second = if op == Binary::Min { less } else { compare_constants(CmpOp::Lt, a, b) == Some(true) };
+                let second =
+                    if op == Binary::Min { less } else { compare_constants(CmpOp::Lt, a, b) == Some(true) };
                 result = if second { value } else { result };
                 continue;
             }
@@ -334,7 +351,9 @@ impl Lowerer<'_> {
     pub(super) fn absolute(&mut self, value: Value) -> Lower<Value> {
         match &value {
             Value::Constant(Constant::Int(value)) => return Ok(Value::int(value.abs())),
-            Value::Constant(Constant::Float(value)) => return Ok(Value::Constant(Constant::Float(value.abs()))),
+            Value::Constant(Constant::Float(value)) => {
+                return Ok(Value::Constant(Constant::Float(value.abs())));
+            }
             _ => {}
         }
         let value = self.listed(value)?;
@@ -403,8 +422,12 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
             Operator::Pow if y < 0 && x == 0 => return Err(zero()),
             Operator::Pow if y < 0 => return Ok(Some(Constant::Float((x as f64).powf(y as f64)))),
             Operator::Pow => u32::try_from(y).ok().and_then(|y| x.checked_pow(y)),
-            Operator::LShift if y < 0 => return Err(LangError::new("arithmetic", "a shift by less than nothing")),
-            Operator::RShift if y < 0 => return Err(LangError::new("arithmetic", "a shift by less than nothing")),
+            Operator::LShift if y < 0 => {
+                return Err(LangError::new("arithmetic", "a shift by less than nothing"));
+            }
+            Operator::RShift if y < 0 => {
+                return Err(LangError::new("arithmetic", "a shift by less than nothing"));
+            }
             Operator::LShift if y < 100 && x.abs() < 1 << 26 => Some(x << y),
             Operator::LShift => None,
             Operator::RShift => Some(if y > 120 { -i128::from(x < 0) } else { x >> y }),
@@ -416,7 +439,11 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
         let both_bool = matches!((a, b), (Constant::Bool(_), Constant::Bool(_)));
         let is_bits = matches!(op, Operator::BitAnd | Operator::BitOr | Operator::BitXor);
         let found = found.ok_or_else(overflow)?;
-        return Ok(Some(if both_bool && is_bits { Constant::Bool(found != 0) } else { Constant::Int(found) }));
+        return Ok(Some(if both_bool && is_bits {
+            Constant::Bool(found != 0)
+        } else {
+            Constant::Int(found)
+        }));
     }
     let (Some(x), Some(y)) = (float(a), float(b)) else { return Ok(None) };
     let found = match op {
@@ -452,7 +479,10 @@ pub(super) fn compare_constants(op: CmpOp, a: &Constant, b: &Constant) -> Option
     }
     let is_number = |constant: &Constant| number(constant).is_some();
     let is_open = |constant: &Constant| {
-        matches!(constant, Constant::Number(_) | Constant::Numbers(..) | Constant::Tensor(..) | Constant::Tuple(_))
+        matches!(
+            constant,
+            Constant::Number(_) | Constant::Numbers(..) | Constant::Tensor(..) | Constant::Tuple(_)
+        )
     };
     if is_open(a) || is_open(b) {
         return None;

@@ -57,12 +57,17 @@ impl Lowerer<'_> {
             Stmt::Pass(_) => Ok(()),
             Stmt::Assert(one) => self.assertion(one),
             Stmt::With(_) => Err(unsupported("`with`", "kernels hold nothing open")),
-            Stmt::Try(_) | Stmt::Raise(_) => {
-                Err(unsupported("raising and catching exceptions", "use `assert` in debug mode, or return a status"))
+            Stmt::Try(_) | Stmt::Raise(_) => Err(unsupported(
+                "raising and catching exceptions",
+                "use `assert` in debug mode, or return a status",
+            )),
+            Stmt::FunctionDef(_) => {
+                Err(unsupported("a function inside a kernel", "define it outside, with `@func`"))
             }
-            Stmt::FunctionDef(_) => Err(unsupported("a function inside a kernel", "define it outside, with `@func`")),
             Stmt::ClassDef(_) => Err(unsupported("a class inside a kernel", "define it outside")),
-            Stmt::Import(_) | Stmt::ImportFrom(_) => Err(unsupported("`import`", "import at the top of the file")),
+            Stmt::Import(_) | Stmt::ImportFrom(_) => {
+                Err(unsupported("`import`", "import at the top of the file"))
+            }
             Stmt::Global(_) | Stmt::Nonlocal(_) => {
                 Err(unsupported("assigning to globals", "pass an array of one element and write to it"))
             }
@@ -85,8 +90,12 @@ impl Lowerer<'_> {
     /// A value as something that was named in an annotation.
     pub(super) fn converted(&mut self, annotation: Value, value: Value) -> Lower<Value> {
         match annotation {
-            Value::Constant(Constant::Scalar(scalar)) => Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar)),
-            Value::Constant(Constant::TensorType(shape, scalar)) => self.tensor_type(shape, scalar, vec![value]),
+            Value::Constant(Constant::Scalar(scalar)) => {
+                Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar))
+            }
+            Value::Constant(Constant::TensorType(shape, scalar)) => {
+                self.tensor_type(shape, scalar, vec![value])
+            }
             Value::Constant(Constant::Builtin("int")) => {
                 let scalar = self.options.default_int;
                 Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar))
@@ -96,7 +105,9 @@ impl Lowerer<'_> {
                 Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar))
             }
             Value::Constant(Constant::Builtin("bool")) => Ok(Value::Scalar(self.truth(value)?, Scalar::Bool)),
-            other => Err(LangError::new("annotation", format!("{} is no type of a variable", other.describe()))),
+            other => {
+                Err(LangError::new("annotation", format!("{} is no type of a variable", other.describe())))
+            }
         }
     }
 
@@ -174,12 +185,9 @@ impl Lowerer<'_> {
         let left = std::mem::replace(&mut function.is_left, false);
         let mut next = before.clone();
         for (name, binding) in &after {
-            match (before.get(name), binding) {
-                (None, Binding::Scalar { .. } | Binding::Tensor { .. }) => {
-                    next.insert(name.clone(), unset(binding));
-                }
-                // Another kind of thing than before: each branch may decide.
-                _ => {}
+            // What is another kind of thing than before is for each branch to decide.
+            if let (None, Binding::Scalar { .. } | Binding::Tensor { .. }) = (before.get(name), binding) {
+                next.insert(name.clone(), unset(binding));
             }
         }
         function.names = next;
@@ -200,7 +208,8 @@ impl Lowerer<'_> {
                 }
                 // A variable that may not have been set before may be set in the loop, or not.
                 Some(known) => {
-                    let kept = if is_alias(known) || is_alias(&binding) { Binding::Unclear } else { known.clone() };
+                    let kept =
+                        if is_alias(known) || is_alias(&binding) { Binding::Unclear } else { known.clone() };
                     names.insert(name, kept);
                 }
                 None => {}
@@ -221,8 +230,9 @@ impl Lowerer<'_> {
                 self.emit(Kind::Leave(scope))
             }
             Some(LoopKind::Parallel) => {
-                Err(LangError::new("loop-control", "a parallel loop cannot be left with `break`")
-                    .hint("write `loop_config(serialize=True)` before the loop, or put the loop into another"))
+                Err(LangError::new("loop-control", "a parallel loop cannot be left with `break`").hint(
+                    "write `loop_config(serialize=True)` before the loop, or put the loop into another",
+                ))
             }
             None => Err(LangError::new("loop-control", "`break` outside of a loop")),
         }
@@ -307,7 +317,9 @@ impl Lowerer<'_> {
             Annotation::Scalar(scalar) => {
                 let found = value.describe();
                 let expr = self.scalar_as(value, scalar).map_err(|error| match error.code {
-                    "type" => LangError::new("return", format!("the function returns a `{scalar}`, found {found}")),
+                    "type" => {
+                        LangError::new("return", format!("the function returns a `{scalar}`, found {found}"))
+                    }
                     _ => error,
                 })?;
                 Value::Scalar(expr, scalar)
@@ -322,7 +334,10 @@ impl Lowerer<'_> {
                     }
                     _ => {
                         let expected = super::value::tensor_text(shape, Some(scalar));
-                        return Err(LangError::new("return", format!("the function returns {expected}, found {found}")));
+                        return Err(LangError::new(
+                            "return",
+                            format!("the function returns {expected}, found {found}"),
+                        ));
                     }
                 }
             }
@@ -333,7 +348,9 @@ impl Lowerer<'_> {
     /// Makes a variable for what is returned, where the call is.
     fn result_variable(&mut self, value: Value, home: usize) -> Lower<Value> {
         let binding = match value {
-            Value::Constant(Constant::Int(_) | Constant::Float(_) | Constant::Bool(_) | Constant::Number(_))
+            Value::Constant(
+                Constant::Int(_) | Constant::Float(_) | Constant::Bool(_) | Constant::Number(_),
+            )
             | Value::Scalar(..) => {
                 let (expr, scalar) = self.scalar(value)?;
                 let id = self.local("", scalar, 0);
@@ -461,7 +478,9 @@ fn merged(one: Names, other: Names) -> Names {
     let mut found = Names::default();
     for (name, binding) in &one {
         let merged = match (binding, other.get(name)) {
-            (Binding::Scalar { id, is_set }, Some(Binding::Scalar { id: same, is_set: also })) if id == same => {
+            (Binding::Scalar { id, is_set }, Some(Binding::Scalar { id: same, is_set: also }))
+                if id == same =>
+            {
                 Binding::Scalar { id: *id, is_set: *is_set && *also }
             }
             (Binding::Tensor { id, shape, is_set }, Some(Binding::Tensor { id: same, is_set: also, .. }))
@@ -501,7 +520,8 @@ fn same(one: &Binding, other: &Binding) -> bool {
             id == same && is_set == also
         }
         (Binding::Struct { members, .. }, Binding::Struct { members: others, .. }) => {
-            members.len() == others.len() && members.iter().zip(others).all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1))
+            members.len() == others.len()
+                && members.iter().zip(others).all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1))
         }
         (Binding::Value(one), Binding::Value(other)) => format!("{one:?}") == format!("{other:?}"),
         _ => false,

@@ -20,8 +20,24 @@ const MOST_LANES: u32 = 1024;
 
 /// What a vector or matrix can do.
 const METHODS: &[&str] = &[
-    "all", "any", "cast", "cross", "determinant", "dot", "fill", "inverse", "max", "min", "norm", "norm_inv",
-    "norm_sqr", "normalized", "outer_product", "sum", "trace", "transpose",
+    "all",
+    "any",
+    "cast",
+    "cross",
+    "determinant",
+    "dot",
+    "fill",
+    "inverse",
+    "max",
+    "min",
+    "norm",
+    "norm_inv",
+    "norm_sqr",
+    "normalized",
+    "outer_product",
+    "sum",
+    "trace",
+    "transpose",
 ];
 
 /// The lanes that a name such as `xzy` stands for; nothing if it is none.
@@ -156,7 +172,14 @@ impl Lowerer<'_> {
     }
 
     /// A number of a vector whose place is only known when the kernel runs.
-    fn lane_of(&mut self, of: Value, shape: Shape, scalar: Scalar, items: Vec<Expr>, at: Expr) -> Lower<Expr> {
+    fn lane_of(
+        &mut self,
+        of: Value,
+        shape: Shape,
+        scalar: Scalar,
+        items: Vec<Expr>,
+        at: Expr,
+    ) -> Lower<Expr> {
         match of {
             Value::Variable(id, _) => Ok(Expr::Lane(id, Box::new(at))),
             Value::Element(place, ..) => Ok(Expr::Load(Box::new(Place { lane: Some(at), ..place }))),
@@ -176,7 +199,11 @@ impl Lowerer<'_> {
     pub(super) fn tensor_of(&mut self, value: Value, wanted: Option<Scalar>) -> Lower<Value> {
         if let Some((shape, scalar, items)) = self.as_tensor(&value)? {
             let to = wanted.unwrap_or(scalar);
-            return Ok(Value::Tensor(shape, to, items.into_iter().map(|one| fold::cast(scalar, to, one)).collect()));
+            return Ok(Value::Tensor(
+                shape,
+                to,
+                items.into_iter().map(|one| fold::cast(scalar, to, one)).collect(),
+            ));
         }
         let rows = self.elements(value)?;
         if rows.is_empty() || rows.len() > MOST_LANES as usize {
@@ -213,14 +240,21 @@ impl Lowerer<'_> {
     }
 
     /// A vector or matrix of a type: of numbers, of one number everywhere, or of parts.
-    pub(super) fn tensor_type(&mut self, shape: Shape, scalar: Scalar, arguments: Vec<Value>) -> Lower<Value> {
+    pub(super) fn tensor_type(
+        &mut self,
+        shape: Shape,
+        scalar: Scalar,
+        arguments: Vec<Value>,
+    ) -> Lower<Value> {
         let many = shape.len() as usize;
         let mut items = Vec::new();
         let count = arguments.len();
         for argument in arguments {
             let argument = self.listed(argument)?;
             match self.as_tensor(&argument)? {
-                Some((_, from, parts)) => items.extend(parts.into_iter().map(|one| fold::cast(from, scalar, one))),
+                Some((_, from, parts)) => {
+                    items.extend(parts.into_iter().map(|one| fold::cast(from, scalar, one)))
+                }
                 None => items.push(self.scalar_as(argument, scalar)?),
             }
         }
@@ -250,10 +284,14 @@ impl Lowerer<'_> {
         let (left, right) = (self.listed(left)?, self.listed(right)?);
         let found = (left.describe(), right.describe());
         let (a, b) = (self.as_tensor(&left)?, self.as_tensor(&right)?);
-        let cannot = || LangError::new("shape", format!("`@` is not defined for {} and {}", found.0, found.1));
+        let cannot =
+            || LangError::new("shape", format!("`@` is not defined for {} and {}", found.0, found.1));
         let (Some((left_shape, from, a)), Some((right_shape, other, b))) = (a, b) else {
-            return Err(LangError::new("operand", format!("`@` is not defined for {} and {}", found.0, found.1))
-                .hint("multiply numbers with `*`"));
+            return Err(LangError::new(
+                "operand",
+                format!("`@` is not defined for {} and {}", found.0, found.1),
+            )
+            .hint("multiply numbers with `*`"));
         };
         let (rows, inner) = match left_shape {
             Shape::Matrix(rows, columns) => (rows, columns),
@@ -282,7 +320,9 @@ impl Lowerer<'_> {
             }
         }
         Ok(match (left_shape, right_shape) {
-            (Shape::Matrix(..), Shape::Matrix(..)) => Value::Tensor(Shape::Matrix(rows, columns), result, items),
+            (Shape::Matrix(..), Shape::Matrix(..)) => {
+                Value::Tensor(Shape::Matrix(rows, columns), result, items)
+            }
             (Shape::Matrix(..), Shape::Vector(_)) => Value::Tensor(Shape::Vector(rows), result, items),
             (Shape::Vector(_), Shape::Matrix(..)) => Value::Tensor(Shape::Vector(columns), result, items),
             (Shape::Vector(_), Shape::Vector(_)) => Value::Scalar(items.remove(0), result),
@@ -317,7 +357,11 @@ impl Lowerer<'_> {
         if arguments.len() != wanted {
             return Err(LangError::new(
                 "argument-count",
-                format!("`{name}` takes {wanted} argument{}, found {}", if wanted == 1 { "" } else { "s" }, arguments.len()),
+                format!(
+                    "`{name}` takes {wanted} argument{}, found {}",
+                    if wanted == 1 { "" } else { "s" },
+                    arguments.len()
+                ),
             ));
         }
         let float = if scalar.is_float() { scalar } else { self.options.default_float };
@@ -328,7 +372,10 @@ impl Lowerer<'_> {
                 let other = self.listed(other)?;
                 match (shape, self.as_tensor(&other)?) {
                     (Shape::Vector(n), Some((Shape::Vector(m), ..))) if n == m => self.matmul(of, other),
-                    _ => Err(LangError::new("shape", format!("`dot` is not defined for {} and {}", found.0, found.1))),
+                    _ => Err(LangError::new(
+                        "shape",
+                        format!("`dot` is not defined for {} and {}", found.0, found.1),
+                    )),
                 }
             }
             "cross" => {
@@ -415,7 +462,11 @@ impl Lowerer<'_> {
             "cast" => {
                 let to = arguments.into_iter().next().expect("counted above");
                 let to = self.known_scalar_type(to)?;
-                Ok(Value::Tensor(shape, to, items.into_iter().map(|one| fold::cast(scalar, to, one)).collect()))
+                Ok(Value::Tensor(
+                    shape,
+                    to,
+                    items.into_iter().map(|one| fold::cast(scalar, to, one)).collect(),
+                ))
             }
             "fill" => {
                 let value = arguments.into_iter().next().expect("counted above");
@@ -439,7 +490,10 @@ impl Lowerer<'_> {
                     return Err(LangError::new("shape", format!("`{name}` is defined for matrices")));
                 };
                 if n != m {
-                    return Err(LangError::new("shape", format!("`{name}` is defined for square matrices, found {n}x{m}")));
+                    return Err(LangError::new(
+                        "shape",
+                        format!("`{name}` is defined for square matrices, found {n}x{m}"),
+                    ));
                 }
                 if name == "trace" {
                     let diagonal = (0..n).map(|k| Value::Scalar(items[(k * n + k) as usize].clone(), scalar));
@@ -448,7 +502,10 @@ impl Lowerer<'_> {
                     return values.try_fold(first, |sum, one| self.operate(Operator::Add, sum, one));
                 }
                 if n > 4 {
-                    return Err(LangError::new("shape", format!("`{name}` is there up to 4x4, found {n}x{n}")));
+                    return Err(LangError::new(
+                        "shape",
+                        format!("`{name}` is there up to 4x4, found {n}x{n}"),
+                    ));
                 }
                 let to = if name == "inverse" { float } else { scalar };
                 let items = self.all_once(items, scalar, to)?;
@@ -465,9 +522,13 @@ impl Lowerer<'_> {
     pub(super) fn cross(&mut self, left: Value, right: Value) -> Lower<Value> {
         let right = self.listed(right)?;
         let found = (left.describe(), right.describe());
-        let (Some((a_shape, from, a)), Some((b_shape, other, b))) = (self.as_tensor(&left)?, self.as_tensor(&right)?)
+        let (Some((a_shape, from, a)), Some((b_shape, other, b))) =
+            (self.as_tensor(&left)?, self.as_tensor(&right)?)
         else {
-            return Err(LangError::new("shape", format!("`cross` is not defined for {} and {}", found.0, found.1)));
+            return Err(LangError::new(
+                "shape",
+                format!("`cross` is not defined for {} and {}", found.0, found.1),
+            ));
         };
         let scalar = from.promote(other);
         let a = self.all_once(a, from, scalar)?;
@@ -487,7 +548,10 @@ impl Lowerer<'_> {
                 let (found, scalar) = minus(0, 1)?;
                 Ok(Value::Scalar(found, scalar))
             }
-            _ => Err(LangError::new("shape", format!("`cross` is not defined for {} and {}", found.0, found.1))),
+            _ => Err(LangError::new(
+                "shape",
+                format!("`cross` is not defined for {} and {}", found.0, found.1),
+            )),
         }
     }
 

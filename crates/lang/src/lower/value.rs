@@ -46,7 +46,9 @@ impl Value {
         match self {
             Self::Constant(one) => describe(one),
             Self::Scalar(_, scalar) => format!("a `{scalar}`"),
-            Self::Tensor(shape, scalar, _) | Self::Element(_, shape, scalar) => tensor_text(*shape, Some(*scalar)),
+            Self::Tensor(shape, scalar, _) | Self::Element(_, shape, scalar) => {
+                tensor_text(*shape, Some(*scalar))
+            }
             Self::Variable(_, shape) => tensor_text(*shape, None),
             Self::Struct(_, Some(kind)) => format!("a struct `{}`", kind.name),
             Self::Struct(_, None) => "a struct".to_owned(),

@@ -8,8 +8,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{
-    ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Local, LocalId, Parallel, Place,
-    Reduction,
+    ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Local, LocalId, Parallel,
+    Place, Reduction,
 };
 use crate::passes::fold;
 use crate::types::Scalar;
@@ -102,7 +102,9 @@ fn is_own(place: &Place, variables: &[LocalId]) -> bool {
 fn relax(kernel: &Kernel, block: &mut Block) {
     for statement in &mut block.statements {
         statement.kind.parts_mut(&mut |_| {}, &mut |inner| relax(kernel, inner));
-        let Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), value, old: None }) = &statement.kind else {
+        let Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), value, old: None }) =
+            &statement.kind
+        else {
             continue;
         };
         let before = Expr::Load(Box::new(place.clone()));

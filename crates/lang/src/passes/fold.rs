@@ -111,13 +111,15 @@ pub fn binary(op: Binary, one: Expr, other: Expr) -> Expr {
     }
     match (op, &one, &other) {
         // Only of whole numbers: floats have a negative zero, and NaN.
-        (Binary::Add | Binary::Sub | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr, _, Expr::Const(scalar, 0))
-            if !scalar.is_float() =>
-        {
+        (
+            Binary::Add | Binary::Sub | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr,
+            _,
+            Expr::Const(scalar, 0),
+        ) if !scalar.is_float() => one,
+        (Binary::Add | Binary::Or | Binary::Xor, Expr::Const(scalar, 0), _) if !scalar.is_float() => other,
+        (Binary::Mul | Binary::FloorDiv | Binary::TruncDiv, _, Expr::Const(scalar, 1)) if scalar.is_int() => {
             one
         }
-        (Binary::Add | Binary::Or | Binary::Xor, Expr::Const(scalar, 0), _) if !scalar.is_float() => other,
-        (Binary::Mul | Binary::FloorDiv | Binary::TruncDiv, _, Expr::Const(scalar, 1)) if scalar.is_int() => one,
         (Binary::Mul, Expr::Const(scalar, 1), _) if scalar.is_int() => other,
         // The numbers before them have no effects.
         (Binary::Both, Expr::Const(_, 1), _) | (Binary::Either, Expr::Const(_, 0), _) => other,

@@ -73,7 +73,11 @@ impl Result {
             "u64" => Self::Unsigned,
             "f64" => Self::Double,
             "bool" => Self::Bool,
-            _ => return Err(PyValueError::new_err(format!("a result is `i64`, `u64`, `f64` or `bool`, found `{kind}`"))),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "a result is `i64`, `u64`, `f64` or `bool`, found `{kind}`"
+                )));
+            }
         })
     }
 
