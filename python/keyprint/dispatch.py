@@ -153,6 +153,7 @@ def jit(
     scalars: Mapping[str, str] | None = None,
     open_members: Iterable[str] = (),
     templates: Iterable[str] = (),
+    on_opaque: Callable[[str, Any], None] | None = None,
 ) -> Any:
     """Make a kernel of a function; without one, return a decorator.
 
@@ -171,6 +172,9 @@ def jit(
     are arrays or objects. ``scalars`` (``{"n": "f32"}``) names parameters that are numbers of a type, whatever Python number
     is given. A compiler that needs to know the value of a member, or of a parameter, raises
     :class:`~keyprint.ValuesNeeded`: from then on it counts by value, in this process and in others.
+    ``on_opaque(path, value)`` is told of arguments of which nothing says what counts, which are refused without it:
+    the compiler says what it reads of them (``value`` of such an argument is the object and a
+    recorder), and what it makes stays in memory.
 
     When a global or anything else that the function reads changes after it was compiled, the next call raises
     :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again, or finds what it had before.
@@ -284,6 +288,7 @@ class _Brain:
             *(static, align, divisible, options["members"], annotations, scalars, open_members),
             frozenset(_names("templates", options["templates"])),
         )
+        self.options.on_opaque = options["on_opaque"]
         self.rules = Rules(
             options["packages"] or Packages(),
             Sources(self._store),

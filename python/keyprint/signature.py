@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import types
 from _weakref import ref
+from itertools import count
 
 from ._native import Fingerprint, Guards, NdArray, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
@@ -75,8 +76,8 @@ class Options:
     """How the parameters of a kernel are taken."""
 
     __slots__ = (
-        *("align", "annotations", "divisible", "members", "needed", "open_members", "scalars", "static"),
-        "templates",
+        *("align", "annotations", "divisible", "members", "needed", "on_opaque", "open_members", "scalars"),
+        *("static", "templates"),
     )
 
     def __init__(
@@ -105,6 +106,8 @@ class Options:
         self.templates = templates
         #: Paths of numbers that count by value, because a compiler asked for them.
         self.needed: set[str] = set()
+        #: Told of objects of which nothing says what counts; without it they are refused.
+        self.on_opaque: Callable[[str, Any], None] | None = None
 
 
 class Signature:
@@ -126,7 +129,7 @@ class Signature:
         pending = list(self.arguments.values())
         while pending:
             one = pending.pop()
-            if one.kind in ("callable", "fleeting"):
+            if one.kind in ("callable", "fleeting", "opaque"):
                 one.value = None
             pending += (one.members or {}).values()
 
@@ -534,7 +537,7 @@ class _Maker:
         cls = type(value)
         mode = getattr(cls, "__keyprint_members__", mode)
         if not _is_instance(value):
-            raise self._unknown(value, path)
+            return self._opaque(value, source, path)
         if "called" in node.get(HOW, ()):
             grow(node, ("__call__",), "called", where_of(node))
         # First everything that methods read of the object, then the members: each is taken once.
@@ -544,7 +547,7 @@ class _Maker:
             # The object itself is handed on: by then nobody knows what is read of it.
             fields = _fields(cls)
             if fields is None:
-                raise self._unknown(value, path)
+                return self._opaque(value, source, path)
             for name in (*fields, *stored_names(value)):
                 grow(node, (name,), "whole", where_of(node))
             # Whatever the class defines may be used as well.
@@ -663,6 +666,20 @@ class _Maker:
 
     # -- Trouble ---------------------------------------------------------------------------------
 
+    def _opaque(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        """Take something of which nothing says what counts: refuse it, or let the compiler say what it reads."""
+        if self._options.on_opaque is None:
+            raise self._unknown(value, path)
+        self._options.on_opaque(path, value)
+        self.found.is_fleeting = True
+        observed = Observed()
+        self._step(source, ("exact",))
+        step = self._step(source, ("signature", _itself, observed))
+        # No other call has this one: what is compiled is found by what was read, not by a key.
+        digest = fingerprint(("opaque", next(_opaque_numbers)))
+        argument = Argument("opaque", type=type_name(value), value=(value, observed), signature=digest)
+        return self._as(argument, step)
+
     def _unknown(self, value: Any, path: str) -> SignatureError:
         name = type_name(value)
         where = "" if path == self._name else f", at `{path}`,"
@@ -696,6 +713,34 @@ class _Level:
 
     def __exit__(self, *_: object) -> None:
         self._maker._levels -= 1
+
+
+class Observed:
+    """What a compiler has read of an object: equal to an object of which it would read the same."""
+
+    __slots__ = ("_reads",)
+
+    def __init__(self) -> None:
+        self._reads: list[tuple[Callable[[Any], Any], Any]] = []
+
+    def note(self, how: Callable[[Any], Any], found: Any) -> None:
+        """Remember what was found, and how to look again."""
+        self._reads.append((how, found))
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return all(how(other) == known for how, known in self._reads)
+        except Exception:
+            return False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_opaque_numbers: Final = count()
 
 
 class Memo:

@@ -54,6 +54,19 @@ class Node:
         self.fields = fields
 
 
+class Opaque:
+    """An object of which nothing says what counts: what is read of it is recorded."""
+
+    __slots__ = ("observed", "path", "places", "value")
+
+    def __init__(self, value: Any, observed: Any, path: str, places: tuple[tuple[str, Any], ...]) -> None:
+        self.value = value
+        self.observed = observed
+        self.path = path
+        #: How to get from the argument to this: members and items.
+        self.places = places
+
+
 class Facts:
     """Answers the compiler."""
 
@@ -61,7 +74,6 @@ class Facts:
         self._sources = sources
         self._nodes: dict[str, Node] = {}
         self._functions: dict[int, tuple[Any, ...]] = {}
-        self._fields: dict[int, Any] = {}
 
     # -- Questions ---------------------------------------------------------------------------------
 
@@ -93,6 +105,8 @@ class Facts:
         """Return what an object has under a name: nothing, or one fact."""
         if isinstance(of, Node):
             return self._argument_member(of, name)
+        if isinstance(of, Opaque):
+            return self._opaque_part(of, ("member", name), f"{of.path}.{name}")
         if isinstance(of, types.ModuleType):
             found = getattr(of, name, _MISSING)
             return () if found is _MISSING else (self.fact(found, name),)
@@ -103,6 +117,8 @@ class Facts:
 
     def item(self, of: Any, at: Any) -> tuple[Any, ...]:
         """Return what an object has at an index: nothing, or one fact."""
+        if isinstance(of, Opaque):
+            return self._opaque_part(of, ("item", at), f"{of.path}[{at!r}]")
         if isinstance(of, dict) and at in of:
             return (self.fact(of[at], str(at)),)
         return ()
@@ -186,8 +202,6 @@ class Facts:
             members = [(name, self._field(one, f"{label}.{name}")) for name, one in value._members.items()]
             return ("struct", members, self._struct_type(value._kind))
         array = value._array
-        # Alive for as long as this is asked: whoever reads the field keeps it, and the code is for it alone.
-        self._fields[value._token] = value
         fixed = (array.address, list(array.shape))
         name = f"{label}#{value._token}"
         element = array.element_shape or None
@@ -253,6 +267,9 @@ class Facts:
             return self._array(argument, path, None)
         if kind in ("fleeting", "callable"):
             return self.fact(argument.value, path)
+        if kind == "opaque":
+            value, observed = argument.value
+            return self._opaque(value, observed, path, ())
         if kind == "scalar":
             scalar = _scalar_name(str(argument.type))
             if scalar is None:
@@ -267,6 +284,39 @@ class Facts:
                 node = self._nodes[path] = Node(argument, path, fields)
             return ("object", node, _a(f"`{str(argument.type).rpartition('.')[2]}`"))
         raise fact_error("type", f"`{path}` is a `{argument.type}`, of which kernels know nothing")
+
+    def _opaque_part(self, of: Opaque, place: tuple[str, Any], path: str) -> tuple[Any, ...]:
+        found = _part(of.value, place)
+        if found is _MISSING:
+            return ()
+        return (self._opaque(found, of.observed, path, (*of.places, place)),)
+
+    def _opaque(self, value: Any, observed: Any, path: str, places: tuple[Any, ...]) -> Any:
+        """Return what is at a place of an object; what the compiler then knows is looked at in each launch."""
+
+        def read(argument: Any) -> Any:
+            for place in places:
+                argument = _part(argument, place)
+            fact = self.fact(argument, path) if argument is not _MISSING else _MISSING
+            # An object is what is read of it later.
+            return type(argument) if isinstance(fact, tuple) and fact[0] == "object" else fact
+
+        if (
+            isinstance(value, NdArray)
+            or hasattr(type(value), "__array_interface__")
+            or hasattr(value, "__dlpack__")
+        ):
+            raise fact_error(
+                "type",
+                f"the array `{path}` is inside of something of which nothing says what counts",
+                "put it into a dataclass or a `@data_oriented` object, or pass it",
+            )
+        # Recorded for the argument as a whole: whoever holds it may change any part of the way.
+        observed.note(read, read_value(self, value, path))
+        fact = self.fact(value, path)
+        if isinstance(fact, tuple) and fact[0] == "object":
+            return ("object", Opaque(value, observed, path, places), fact[2])
+        return fact
 
     def _argument_member(self, node: Node, name: str) -> tuple[Any, ...]:
         argument = node.argument
@@ -419,6 +469,24 @@ class Facts:
 
 
 _MISSING: Final = object()
+
+
+def _part(of: Any, place: tuple[str, Any]) -> Any:
+    """Return a member or an item of an object, without running code of properties."""
+    kind, name = place
+    if kind == "item":
+        return (
+            of[name]
+            if isinstance(of, (dict, list, tuple)) and (not isinstance(of, dict) or name in of)
+            else _MISSING
+        )
+    return getattr(of, name, _MISSING)
+
+
+def read_value(facts: Facts, value: Any, path: str) -> Any:
+    """Return what is compared of a value in later launches: what it is, or its type if it is an object."""
+    fact = facts.fact(value, path)
+    return type(value) if isinstance(fact, tuple) and fact[0] == "object" else fact
 
 
 def _mismatch(path: str, annotation: Any, scalar: str, ndim: int, element: Any) -> Exception:

@@ -114,6 +114,7 @@ def _make(function: Any, fastcache: bool | None, on_drift: str) -> Any:
         templates=options["templates"],
         open_members=options["open_members"],
         on_drift=on_drift,
+        on_opaque=_Opaque(inner.__qualname__),
         tool=_TOOL,
         compiled_by=[kernel, func],
     )
@@ -156,6 +157,29 @@ def _options(function: types.FunctionType) -> dict[str, Any]:
         "templates": templates,
         "open_members": open_members,
     }
+
+
+class _Opaque:
+    """Says, once for each place, that a kernel is compiled for this process only."""
+
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
+        self._told: set[tuple[str, str]] = set()
+
+    def __call__(self, path: str, value: Any) -> None:
+        name = f"{type(value).__module__}.{type(value).__qualname__}"
+        if (path, name) in self._told:
+            return
+        self._told.add((path, name))
+        import warnings
+
+        warnings.warn(
+            f"`{path}` of the kernel `{self._kernel}` is a `{name}`, of which nothing says what counts: what is "
+            "compiled for it is not kept for other processes\nhint: give the class a `__cache_signature__`, or make it a "
+            "dataclass",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 class _Primal:

@@ -418,3 +418,55 @@ def test_two_kernels_on_one_object_and_threads():
         thread.join()
     for sim in sims:
         assert np.array_equal(sim.x, np.arange(1000, dtype=np.float32) + 25)
+
+
+class Config:
+    """Says nothing about what counts: members are made up when they are asked for."""
+
+    def __init__(self, n):
+        self._n = n
+
+    def __getattr__(self, name):
+        if name == "n":
+            return self._n
+        raise AttributeError(name)
+
+
+@kp.data_oriented
+class Configured:
+    def __init__(self):
+        self.config = Config(2)
+        self.table = [1, 2, 3]
+        self.names = {"a": 10}
+
+    @kp.kernel
+    def run(self, out: kp.types.NDArray[kp.i32, 1]):
+        for i in range(self.config.n):
+            out[i] = self.table[1] + self.names["a"]
+
+
+def test_what_says_nothing_runs_and_is_not_kept():
+    one, out = Configured(), np.zeros(4, np.int32)
+    with pytest.warns(
+        UserWarning, match=r"`self\.(config|table|names)` of the kernel `Configured\.run`"
+    ) as told:
+        one.run(out)
+    assert len(told) == 3
+    assert out.tolist() == [12, 12, 0, 0]
+    compiled = Configured.run.observations.compiled
+    one.run(out)
+    assert Configured.run.observations.compiled == compiled
+    one.config._n = 3
+    one.run(out)
+    assert out.tolist() == [12, 12, 12, 0]
+    one.table[1] = 5
+    one.run(out)
+    assert out.tolist() == [15, 15, 15, 0]
+    one.table[2] = 99
+    one.names["b"] = 1
+    one.names["a"] = 20
+    one.run(out)
+    assert out.tolist() == [25, 25, 25, 0]
+    one.config = Config(1)
+    one.run(out)
+    assert Configured.run.observations.stored == 0
