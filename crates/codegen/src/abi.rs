@@ -157,7 +157,7 @@ impl Used {
                 Kind::Store(place, _) => Some(place),
                 Kind::Atomic(atomic) => match &atomic.target {
                     keyprint_lang::ir::AtomicTarget::Place(place) => Some(place),
-                    keyprint_lang::ir::AtomicTarget::Local(_) => None,
+                    _ => None,
                 },
                 Kind::Parallel(one) => {
                     for reduction in &one.reductions {

@@ -307,19 +307,25 @@ impl<'k> Writer<'k> {
     fn atomic(&mut self, atomic: &Atomic) {
         let scalar = match &atomic.target {
             AtomicTarget::Place(place) => self.kernel.arrays[place.array as usize].scalar,
-            AtomicTarget::Local(id) => self.kernel.locals[*id as usize].scalar,
+            AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => self.kernel.locals[*id as usize].scalar,
         };
         let helper = self.helpers.atomic(atomic.op, scalar);
-        let target = match &atomic.target {
-            AtomicTarget::Place(place) => format!("&{}", self.place(place)),
-            AtomicTarget::Local(id) => format!("&{}", self.local(*id)),
-        };
+        let target = self.target(&atomic.target);
         let old = match atomic.old {
             Some(id) => format!("const {} {} = ", self.type_of(id), self.local_name(id)),
             None => String::new(),
         };
-        let text = format!("{old}{helper}({target}, {});", self.bare(&atomic.value));
+        let text = format!("{old}{helper}(&{target}, {});", self.bare(&atomic.value));
         self.push(&text);
+    }
+
+    /// What an atomic change changes.
+    pub(crate) fn target(&mut self, target: &AtomicTarget) -> String {
+        match target {
+            AtomicTarget::Place(place) => self.place(place),
+            AtomicTarget::Local(id) => self.local(*id),
+            AtomicTarget::Lane(id, at) => format!("{}[{}]", self.local(*id), self.bare(at)),
+        }
     }
 
     fn give_back(&mut self, values: &[Expr]) {
@@ -460,9 +466,7 @@ fn first_sets(block: &Block) -> BTreeSet<LocalId> {
             mentioned.extend(inner.kind.sets());
             if let Kind::Parallel(one) = &inner.kind {
                 for reduction in &one.reductions {
-                    if let AtomicTarget::Local(id) = reduction.target {
-                        mentioned.insert(id);
-                    }
+                    mentioned.extend(reduction.target.local());
                 }
             }
         });

@@ -95,14 +95,10 @@ impl Writer<'_> {
             });
         };
         one.body.each_expr(&mut visit);
-        for reduction in &one.reductions {
-            if let AtomicTarget::Place(place) = &reduction.target {
-                place.expressions().for_each(&mut visit);
-            }
-        }
+        one.reductions.iter().flat_map(|one| one.target.expressions()).for_each(&mut visit);
         let mut target = |target: &AtomicTarget| match target {
             AtomicTarget::Place(place) => drop(arrays.insert(place.array)),
-            AtomicTarget::Local(id) => drop(written.insert(*id)),
+            AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => drop(written.insert(*id)),
         };
         one.reductions.iter().for_each(|reduction| target(&reduction.target));
         one.body.each(&mut |statement| {
@@ -191,10 +187,7 @@ impl Writer<'_> {
         for reduction in &one.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
             let helper = self.helpers.atomic(reduction.op, scalar);
-            let target = match &reduction.target {
-                AtomicTarget::Place(place) => self.place(place),
-                AtomicTarget::Local(id) => self.local(*id),
-            };
+            let target = self.target(&reduction.target);
             let text = format!("{helper}(&{target}, {});", self.local_name(reduction.local));
             self.push(&text);
         }

@@ -168,9 +168,10 @@ class Maker:
             }[sign]
             if x.kind == y.kind == "int":
                 return Value("bool", compute(x.value, y.value))
-            x, y = x.typed(), y.typed()
-            kind = x.kind if x.kind == y.kind else promote(x.kind, y.kind)
-            return Value("bool", compute(convert(x.kind, x.value, kind), convert(y.kind, y.value, kind)))
+            # Whole numbers are compared exactly, whatever their types are.
+            if "f64" in (x.kind, y.kind):
+                return Value("bool", compute(float(x.value), float(y.value)))
+            return Value("bool", compute(int(x.value), int(y.value)))
 
         return (f"({left} {sign} {right})", run)
 

@@ -209,6 +209,39 @@ pub enum AtomicTarget {
     Place(Place),
     /// A variable that iterations share.
     Local(LocalId),
+    /// A lane of one, by an `i64`.
+    Lane(LocalId, Expr),
+}
+
+impl AtomicTarget {
+    /// The expressions in it.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let (place, lane) = match self {
+            Self::Place(place) => (Some(place), None),
+            Self::Lane(_, at) => (None, Some(at)),
+            Self::Local(_) => (None, None),
+        };
+        place.into_iter().flat_map(Place::expressions).chain(lane)
+    }
+
+    /// The same, to change them.
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let (place, lane) = match self {
+            Self::Place(place) => (Some(place), None),
+            Self::Lane(_, at) => (None, Some(at)),
+            Self::Local(_) => (None, None),
+        };
+        place.into_iter().flat_map(Place::expressions_mut).chain(lane)
+    }
+
+    /// The variable, if it is one.
+    #[must_use]
+    pub fn local(&self) -> Option<LocalId> {
+        match self {
+            Self::Local(id) | Self::Lane(id, _) => Some(*id),
+            Self::Place(_) => None,
+        }
+    }
 }
 
 /// An atomic operation.
@@ -584,9 +617,7 @@ impl Kind {
                 expr(value);
             }
             Self::Atomic(atomic) => {
-                if let AtomicTarget::Place(place) = &atomic.target {
-                    place.expressions().for_each(&mut *expr);
-                }
+                atomic.target.expressions().for_each(&mut *expr);
                 expr(&atomic.value);
             }
             Self::If(condition, then, otherwise) => {
@@ -601,11 +632,7 @@ impl Kind {
             }
             Self::Parallel(one) => {
                 one.from.iter().chain(&one.to).for_each(&mut *expr);
-                for reduction in &one.reductions {
-                    if let AtomicTarget::Place(place) = &reduction.target {
-                        place.expressions().for_each(&mut *expr);
-                    }
-                }
+                one.reductions.iter().flat_map(|one| one.target.expressions()).for_each(&mut *expr);
                 block(&one.body);
             }
             Self::Loop(body) | Self::Scope(_, body) => block(body),
@@ -638,9 +665,7 @@ impl Kind {
                 expr(value);
             }
             Self::Atomic(atomic) => {
-                if let AtomicTarget::Place(place) = &mut atomic.target {
-                    place.expressions_mut().for_each(&mut *expr);
-                }
+                atomic.target.expressions_mut().for_each(&mut *expr);
                 expr(&mut atomic.value);
             }
             Self::If(condition, then, otherwise) => {
@@ -655,11 +680,7 @@ impl Kind {
             }
             Self::Parallel(one) => {
                 one.from.iter_mut().chain(&mut one.to).for_each(&mut *expr);
-                for reduction in &mut one.reductions {
-                    if let AtomicTarget::Place(place) = &mut reduction.target {
-                        place.expressions_mut().for_each(&mut *expr);
-                    }
-                }
+                one.reductions.iter_mut().flat_map(|one| one.target.expressions_mut()).for_each(&mut *expr);
                 block(&mut one.body);
             }
             Self::Loop(body) | Self::Scope(_, body) => block(body),
@@ -684,7 +705,7 @@ impl Kind {
     pub fn sets(&self) -> Option<LocalId> {
         match self {
             Self::Let(id, _) | Self::Set(id, _) | Self::SetLane(id, ..) | Self::Random(id) => Some(*id),
-            Self::Atomic(Atomic { target: AtomicTarget::Local(id), .. }) => Some(*id),
+            Self::Atomic(atomic) => atomic.target.local(),
             _ => None,
         }
     }

@@ -345,6 +345,7 @@ fn target(one: &mut Items<'_>) -> Parsed<AtomicTarget> {
     let tree = one.any()?;
     match expr(tree, one.at) {
         Ok(Expr::Local(id)) => Ok(AtomicTarget::Local(id)),
+        Ok(Expr::Lane(id, at)) => Ok(AtomicTarget::Lane(id, *at)),
         _ => Ok(AtomicTarget::Place(place(&mut list(tree, one.at)?)?)),
     }
 }

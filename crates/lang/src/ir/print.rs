@@ -144,6 +144,7 @@ impl Printer<'_> {
         match target {
             AtomicTarget::Place(place) => self.place(place),
             AtomicTarget::Local(id) => local(*id),
+            AtomicTarget::Lane(id, at) => format!("(lane {id} {})", self.expr(at)),
         }
     }
 

@@ -225,7 +225,15 @@ impl Verifier<'_> {
     fn target(&self, target: &AtomicTarget, op: AtomicOp) -> Checked<Scalar> {
         let scalar = match target {
             AtomicTarget::Place(place) => self.place(place)?,
+            AtomicTarget::Local(id) if self.local(*id)?.lanes > 0 => {
+                return fail(format!("local {id} has lanes"));
+            }
             AtomicTarget::Local(id) => self.local(*id)?.scalar,
+            AtomicTarget::Lane(id, at) => {
+                let local = self.local(*id)?;
+                self.lane(at, local.lanes)?;
+                local.scalar
+            }
         };
         let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
         if bits && scalar.is_float() { fail(format!("{} of floats", op.name())) } else { Ok(scalar) }

@@ -11,7 +11,7 @@ use super::value::Value;
 use super::{Binding, Lower, Lowerer};
 use crate::error::LangError;
 use crate::host::{Constant, StructType};
-use crate::ir::{Atomic, AtomicOp, AtomicTarget, Expr, Kind, LocalId, Place};
+use crate::ir::{Atomic, AtomicOp, AtomicTarget, Binary, Expr, Kind, LocalId, Place};
 use crate::passes::{combined, fold};
 use crate::types::{Scalar, Shape};
 
@@ -174,6 +174,7 @@ impl Lowerer<'_> {
                 let mark = |(name, binding)| (name, as_set(binding));
                 Binding::Struct { members: members.into_iter().map(mark).collect(), kind }
             }
+            Some(Binding::Place(place)) => return self.store_value(place, value),
             _ => self.new_binding(name, value)?,
         };
         self.current().names.insert(name.to_owned(), binding);
@@ -193,8 +194,8 @@ impl Lowerer<'_> {
                 }
                 Value::Struct(found, kind.clone())
             }
-            Binding::Value(value) => value.clone(),
-            Binding::Unclear => {
+            Binding::Value(value) | Binding::Place(value) => value.clone(),
+            Binding::Unclear | Binding::Rebound => {
                 return Err(LangError::new("undefined", format!("`{name}` may not be assigned")));
             }
         })
@@ -294,8 +295,16 @@ impl Lowerer<'_> {
                 {
                     return match self.lane(shape, &subscript.slice)? {
                         Lane::One(at) => Ok(lane_value(&of, scalar, at)),
-                        Lane::Row(_) => {
-                            Err(unsupported("assigning a row of a matrix", "assign number by number"))
+                        Lane::Row(row) => {
+                            let Shape::Matrix(_, columns) = shape else {
+                                unreachable!("vectors have no rows")
+                            };
+                            let first = fold::binary(Binary::Mul, row, Expr::index(columns.into()));
+                            let lane = |column: u32| {
+                                let at = fold::binary(Binary::Add, first.clone(), Expr::index(column.into()));
+                                lane_value(&of, scalar, at)
+                            };
+                            Ok(Value::Tuple((0..columns).map(lane).collect()))
                         }
                     };
                 }
@@ -386,6 +395,22 @@ impl Lowerer<'_> {
 
     /// Stores a value in a place.
     pub(super) fn store_value(&mut self, place: Value, value: Value) -> Lower<()> {
+        if let (Value::Tuple(places), Value::Tuple(_) | Value::Constant(Constant::Tuple(_))) =
+            (&place, &value)
+        {
+            let value = self.keep(value)?;
+            let items = self.elements(value)?;
+            if items.len() != places.len() {
+                return Err(LangError::new(
+                    "type",
+                    format!("{} targets for {} values", places.len(), items.len()),
+                ));
+            }
+            return places
+                .iter()
+                .zip(items)
+                .try_for_each(|(place, item)| self.store_value(place.clone(), item));
+        }
         if let Value::Struct(members, _) = &place {
             let Value::Struct(values, _) = value else {
                 return Err(LangError::new("type", format!("expected a struct, found {}", value.describe())));
@@ -452,10 +477,11 @@ impl Lowerer<'_> {
         let outer = self.current().at;
         if let ast::Expr::Name(name) = target {
             let name = name.id.as_str();
-            if !matches!(
+            let is_place = matches!(
                 self.current().names.get(name),
-                Some(Binding::Scalar { .. } | Binding::Tensor { .. })
-            ) {
+                Some(Binding::Scalar { .. } | Binding::Tensor { .. } | Binding::Place(_))
+            );
+            if !is_place {
                 // A name for something else: it becomes a variable.
                 let before = self.name(name)?;
                 if let Value::Constant(Constant::Array(_)) = &before {
@@ -518,6 +544,12 @@ impl Lowerer<'_> {
             Value::Scalar(Expr::Lane(_, inner), _) => {
                 **inner = self.once(std::mem::replace(&mut **inner, Expr::index(0)), Scalar::I64)?;
             }
+            Value::Struct(members, _) => {
+                for (_, member) in members {
+                    let end = self.block().statements.len();
+                    self.stabilise_place(member, end)?;
+                }
+            }
             _ => {}
         }
         self.block().statements.extend(rest);
@@ -528,8 +560,7 @@ impl Lowerer<'_> {
     fn is_shared(&self, target: &Target) -> bool {
         let Some(private) = &self.private else { return false };
         match target {
-            Target::Local(id) => !private.contains(id),
-            Target::Lane(..) => false,
+            Target::Local(id) | Target::Lane(id, _) => !private.contains(id),
             Target::Place(..) => true,
         }
     }
@@ -553,13 +584,27 @@ impl Lowerer<'_> {
 
     /// Changes targets atomically; returns what they were.
     fn atomically(&mut self, op: AtomicOp, targets: &Targets, value: Value) -> Lower<Vec<LocalId>> {
+        let given = match self.as_tensor(&value)? {
+            Some((_, scalar, _)) => scalar,
+            None => self.scalar(value.clone()).map_or(targets.scalar, |one| one.1),
+        };
+        if given.is_float() && !targets.scalar.is_float() {
+            let to = targets.scalar;
+            return Err(LangError::new(
+                "type",
+                format!("a `{to}` cannot be changed atomically by a `{given}`"),
+            )
+            .hint(
+                "convert what is added: `int(...)`; or assign what is computed: `x[i] = int(x[i] * 0.5)`",
+            ));
+        }
         let items = self.fitting(targets, value)?;
         let mut olds = Vec::new();
         for (target, item) in targets.items.iter().zip(items) {
             let target = match target {
                 Target::Local(id) => AtomicTarget::Local(*id),
                 Target::Place(place) => AtomicTarget::Place(place.clone()),
-                Target::Lane(..) => unreachable!("lanes of variables are not shared"),
+                Target::Lane(id, at) => AtomicTarget::Lane(*id, at.clone()),
             };
             let old = self.local("", targets.scalar, 0);
             self.constant.insert(old);

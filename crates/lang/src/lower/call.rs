@@ -114,7 +114,7 @@ impl Lowerer<'_> {
                 if let Some(bound) = bound {
                     arguments.values.insert(0, Value::Constant(*bound));
                 }
-                self.inline(handle, arguments)
+                self.inline(handle, arguments, false)
             }
             Value::Method(of, name) => {
                 let mut arguments = self.arguments(call, &["*"])?;
@@ -125,7 +125,7 @@ impl Lowerer<'_> {
                     };
                     let handle = *handle;
                     arguments.values.insert(0, *of);
-                    return self.inline(handle, arguments);
+                    return self.inline(handle, arguments, true);
                 }
                 let named = arguments.keywords.into_iter().map(|(_, value)| value);
                 let values = arguments.values.into_iter().chain(named).collect();
@@ -198,8 +198,8 @@ impl Lowerer<'_> {
 
     // -- The program's functions -----------------------------------------------------------------
 
-    /// Inlines a function.
-    fn inline(&mut self, handle: Handle, arguments: Arguments) -> Lower<Value> {
+    /// Inlines a function. A method of a struct can change it: `self` is passed as it is.
+    fn inline(&mut self, handle: Handle, arguments: Arguments, is_method: bool) -> Lower<Value> {
         let source = self.host.function(handle)?;
         if let Some(known) = self.functions.iter().find(|one| one.handle == handle) {
             return Err(LangError::new("recursion", format!("`{}` calls itself", known.source.name))
@@ -236,7 +236,7 @@ impl Lowerer<'_> {
             given[at] = Some(value);
         }
         let mut names = FxHashMap::default();
-        for (parameter, value) in source.parameters.iter().zip(given) {
+        for (at, (parameter, value)) in source.parameters.iter().zip(given).enumerate() {
             let value = match (value, &parameter.default) {
                 (Some(value), _) => value,
                 (None, Some(default)) => self.load_constant(default.clone())?,
@@ -247,7 +247,9 @@ impl Lowerer<'_> {
                     ));
                 }
             };
-            let binding = self.bind_argument(&parameter.name, &parameter.annotation, value)?;
+            let by_reference = is_method && at == 0;
+            let annotation = if by_reference { &Annotation::Template } else { &parameter.annotation };
+            let binding = self.bind_argument(&parameter.name, annotation, value)?;
             names.insert(parameter.name.clone(), binding);
         }
         let scope = self.new_scope();
@@ -300,6 +302,11 @@ impl Lowerer<'_> {
                     Binding::Scalar { id, is_set: true }
                 }
                 Value::Variable(id, shape) => Binding::Tensor { id, shape, is_set: true },
+                mut place if is_place(&place) => {
+                    let end = self.block().statements.len();
+                    self.stabilise_place(&mut place, end)?;
+                    Binding::Place(place)
+                }
                 other => Binding::Value(self.keep(other)?),
             },
             Annotation::Scalar(scalar) => {
@@ -1009,6 +1016,16 @@ impl Lowerer<'_> {
     }
 }
 
+/// Whether a value is something that can be assigned to, wherever it is.
+fn is_place(value: &Value) -> bool {
+    match value {
+        Value::Scalar(Expr::Load(_) | Expr::Lane(..), _) | Value::Element(..) => true,
+        Value::Scalar(Expr::Local(_), _) | Value::Variable(..) => true,
+        Value::Struct(members, _) => members.iter().all(|(_, one)| is_place(one)),
+        _ => false,
+    }
+}
+
 /// Texts that follow each other as one.
 fn joined(parts: Vec<Part>) -> Vec<Part> {
     let mut found: Vec<Part> = Vec::new();
@@ -1023,8 +1040,11 @@ fn joined(parts: Vec<Part>) -> Vec<Part> {
 
 /// The locals that a value is made of.
 fn collect_locals(value: &Value, into: &mut Vec<crate::ir::LocalId>) {
-    if let Value::Variable(id, _) = value {
-        into.push(*id);
+    match value {
+        Value::Variable(id, _) => into.push(*id),
+        Value::Tuple(items) => items.iter().for_each(|one| collect_locals(one, into)),
+        Value::Struct(members, _) => members.iter().for_each(|(_, one)| collect_locals(one, into)),
+        _ => {}
     }
     let mut value = value.clone();
     value.expressions_mut(&mut |expr| {

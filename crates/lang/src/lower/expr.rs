@@ -3,6 +3,7 @@
 use keyprint_source::ast::{self, CmpOp, Number};
 use keyprint_source::position::Ranged;
 
+use super::statement::merged;
 use super::value::{self, Value, describe};
 use super::{Binding, Lower, Lowerer};
 use crate::error::LangError;
@@ -164,11 +165,7 @@ impl Lowerer<'_> {
 
     /// Keeps what a value is now, at an earlier point of the open block.
     pub(super) fn stabilise(&mut self, value: &mut Value, at: usize) -> Lower<()> {
-        if let Value::Variable(..) | Value::Element(..) = value
-            && let Some((shape, scalar, items)) = self.as_tensor(value)?
-        {
-            *value = Value::Tensor(shape, scalar, items);
-        }
+        *value = self.taken_apart(value.clone())?;
         let mut pending = Vec::new();
         value.expressions_mut(&mut |expr| pending.push(expr.clone()));
         let rest = self.block().statements.split_off(at);
@@ -181,6 +178,26 @@ impl Lowerer<'_> {
         let mut kept = kept.into_iter();
         value.expressions_mut(&mut |expr| *expr = kept.next().expect("as many as before"));
         Ok(())
+    }
+
+    /// Vectors and matrices number by number, wherever they are in a value.
+    fn taken_apart(&mut self, value: Value) -> Lower<Value> {
+        Ok(match value {
+            Value::Variable(..) | Value::Element(..) => match self.as_tensor(&value)? {
+                Some((shape, scalar, items)) => Value::Tensor(shape, scalar, items),
+                None => value,
+            },
+            Value::Tuple(items) => {
+                Value::Tuple(items.into_iter().map(|one| self.taken_apart(one)).collect::<Lower<_>>()?)
+            }
+            Value::Struct(members, kind) => {
+                let apart = |(name, one): (String, Value)| Ok((name, self.taken_apart(one)?));
+                Value::Struct(members.into_iter().map(apart).collect::<Lower<_>>()?, kind)
+            }
+            Value::Static(inner) => Value::Static(Box::new(self.taken_apart(*inner)?)),
+            Value::Method(of, name) => Value::Method(Box::new(self.taken_apart(*of)?), name),
+            other => other,
+        })
     }
 
     /// Keeps what a value is now.
@@ -216,6 +233,12 @@ impl Lowerer<'_> {
                 Err(LangError::new("undefined", format!("`{name}` may not have been assigned here"))
                     .hint(format!("assign `{name}` before the `if` or the loop")))
             }
+            Binding::Rebound => Err(LangError::new(
+                "undefined",
+                format!("`{name}` stands for another thing in each iteration of the loop"),
+            )
+            .hint("only numbers can change in a loop: unroll it with `static`, or exchange arrays outside of the kernel")),
+            Binding::Place(value) => Ok(value),
             Binding::Scalar { id, .. } => {
                 Ok(Value::Scalar(Expr::Local(id), self.kernel.locals[id as usize].scalar))
             }
@@ -606,59 +629,73 @@ impl Lowerer<'_> {
                 continue;
             }
             let left = self.truth(result)?;
-            let mut right = None;
-            let block = self.in_block(false, |this| {
+            let found = self.second(is_and, left, |this| {
                 let value = this.expr(next)?;
-                right = Some(this.truth(value)?);
-                Ok(())
+                this.truth(value)
             })?;
-            let right = right.expect("set above");
-            let op = if is_and { Binary::Both } else { Binary::Either };
-            result = Value::Scalar(
-                if block.statements.is_empty() {
-                    fold::binary(op, left, right)
-                } else {
-                    let id = self.variable("", Scalar::Bool, 0);
-                    self.emit(Kind::Set(id, left))?;
-                    let mut block = block;
-                    let line = self.line();
-                    block.statements.push(crate::ir::Statement { line, kind: Kind::Set(id, right) });
-                    let condition = Expr::Local(id);
-                    let condition = if is_and { condition } else { fold::unary(Unary::Not, condition) };
-                    self.emit(Kind::If(condition, block, crate::ir::Block::default()))?;
-                    Expr::Local(id)
-                },
-                Scalar::Bool,
-            );
+            result = Value::Scalar(found, Scalar::Bool);
         }
         Ok(result)
     }
 
+    /// `left and right`, or `left or right`: the second is only computed if the first does not decide.
+    fn second(
+        &mut self,
+        is_and: bool,
+        left: Expr,
+        right: impl FnOnce(&mut Self) -> Lower<Expr>,
+    ) -> Lower<Expr> {
+        let mut found = None;
+        let before = self.current().names.clone();
+        let mut block = self.in_block(false, |this| {
+            found = Some(right(this)?);
+            Ok(())
+        })?;
+        let after = std::mem::take(&mut self.current().names);
+        self.current().names = merged(after, before);
+        let right = found.expect("set above");
+        let op = if is_and { Binary::Both } else { Binary::Either };
+        if block.statements.is_empty() {
+            return Ok(fold::binary(op, left, right));
+        }
+        let id = self.variable("", Scalar::Bool, 0);
+        self.emit(Kind::Set(id, left))?;
+        let line = self.line();
+        block.statements.push(crate::ir::Statement { line, kind: Kind::Set(id, right) });
+        let condition = Expr::Local(id);
+        let condition = if is_and { condition } else { fold::unary(Unary::Not, condition) };
+        self.emit(Kind::If(condition, block, crate::ir::Block::default()))?;
+        Ok(Expr::Local(id))
+    }
+
     fn compare(&mut self, one: &ast::ExprCompare) -> Lower<Value> {
-        let mut exprs: Vec<&ast::Expr> = vec![&one.left];
-        exprs.extend(one.comparators.iter());
-        let mut values = self.operands(&exprs)?;
-        if one.ops.len() > 1 {
-            for value in &mut values {
-                *value = self.keep(value.clone())?;
+        if let ([op], [right]) = (&one.ops[..], &one.comparators[..]) {
+            let [left, right] = two(self.operands(&[&one.left, right])?);
+            return self.compare_two(*op, left, right);
+        }
+        let left = self.expr(&one.left)?;
+        let left = self.keep(left)?;
+        self.chain(left, &one.ops, &one.comparators)
+    }
+
+    /// `left < a < b`: what is further to the right is only computed if all before it holds.
+    fn chain(&mut self, left: Value, ops: &[CmpOp], rest: &[ast::Expr]) -> Lower<Value> {
+        let right = self.expr(&rest[0])?;
+        let right = self.keep(right)?;
+        let found = self.compare_two(ops[0], left, right.clone())?;
+        match known_truth(&found) {
+            _ if ops.len() == 1 => Ok(found),
+            Some(false) => Ok(found),
+            Some(true) => self.chain(right, &ops[1..], &rest[1..]),
+            None => {
+                let before = self.truth(found)?;
+                let found = self.second(true, before, |this| {
+                    let found = this.chain(right, &ops[1..], &rest[1..])?;
+                    this.truth(found)
+                })?;
+                Ok(Value::Scalar(found, Scalar::Bool))
             }
         }
-        let mut result: Option<Value> = None;
-        for (at, op) in one.ops.iter().enumerate() {
-            let found = self.compare_two(*op, values[at].clone(), values[at + 1].clone())?;
-            result = Some(match result {
-                None => found,
-                Some(before) => match (known_truth(&before), known_truth(&found)) {
-                    (Some(false), _) => before,
-                    (Some(true), _) => found,
-                    _ => {
-                        let (before, found) = (self.truth(before)?, self.truth(found)?);
-                        Value::Scalar(fold::binary(Binary::Both, before, found), Scalar::Bool)
-                    }
-                },
-            });
-        }
-        Ok(result.expect("there is at least one"))
     }
 
     fn compare_two(&mut self, op: CmpOp, left: Value, right: Value) -> Lower<Value> {
@@ -707,16 +744,43 @@ impl Lowerer<'_> {
         }
         let condition = self.truth(test)?;
         let (mut then, mut otherwise) = (None, None);
+        let before = self.current().names.clone();
         let then_block = self.in_block(false, |this| {
             then = Some(this.expr(&one.body)?);
             Ok(())
         })?;
+        let after_then = std::mem::replace(&mut self.current().names, before);
         let else_block = self.in_block(false, |this| {
             otherwise = Some(this.expr(&one.orelse)?);
             Ok(())
         })?;
+        let after_else = std::mem::take(&mut self.current().names);
+        self.current().names = merged(after_then, after_else);
         let (then, otherwise) = (then.expect("set above"), otherwise.expect("set above"));
+        self.chosen(condition, (then, then_block), (otherwise, else_block))
+    }
+
+    /// One of two values, each with what has to be done for it.
+    fn chosen(
+        &mut self,
+        condition: Expr,
+        (then, then_block): (Value, crate::ir::Block),
+        (otherwise, else_block): (Value, crate::ir::Block),
+    ) -> Lower<Value> {
+        let is_tuple = |value: &Value| matches!(value, Value::Tuple(_) | Value::Constant(Constant::Tuple(_)));
         let is_pure = then_block.statements.is_empty() && else_block.statements.is_empty();
+        if is_tuple(&then) && is_tuple(&otherwise) && is_pure {
+            let (first, second) = (self.elements(then)?, self.elements(otherwise)?);
+            if first.len() == second.len() {
+                let condition = self.once(condition, Scalar::Bool)?;
+                let nothing = crate::ir::Block::default;
+                let pairs = first.into_iter().zip(second);
+                let items =
+                    pairs.map(|(a, b)| self.chosen(condition.clone(), (a, nothing()), (b, nothing())));
+                return Ok(Value::Tuple(items.collect::<Lower<_>>()?));
+            }
+            return Err(LangError::new("shape", "the two tuples of a choice have one length"));
+        }
         let (shape, scalar, then, otherwise) = self.alike(then, otherwise)?;
         if is_pure {
             let condition = if shape.is_some() { self.once(condition, Scalar::Bool)? } else { condition };

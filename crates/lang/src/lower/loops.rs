@@ -5,7 +5,7 @@ use keyprint_source::position::Ranged;
 use rustc_hash::FxHashSet;
 
 use super::expr::{known_truth, unsupported, unwrap_static};
-use super::statement::assigned_names;
+use super::statement::{assigned_names, merged};
 use super::value::Value;
 use super::{Binding, LoopConfig, LoopKind, Lower, Lowerer, Open};
 use crate::error::LangError;
@@ -22,8 +22,8 @@ struct Ranges {
     from: Vec<Expr>,
     to: Vec<Expr>,
     scalar: Scalar,
-    /// Of a range with a step, the first number and the step: the loop counts from 0.
-    stepped: Option<(Expr, Expr)>,
+    /// Of a range with a step, the first number and the step in 64 bits, and the type: the loop counts from 0.
+    stepped: Option<(Expr, Expr, Scalar)>,
     /// Whether the target is one vector of all indices.
     grouped: bool,
 }
@@ -145,6 +145,10 @@ impl Lowerer<'_> {
     fn unroll(&mut self, one: &ast::StmtFor, items: Vec<Value>) -> Lower<()> {
         let first = self.current().statement;
         let has_control = has_control(&one.body);
+        if has_control {
+            // Each iteration may be left before something is assigned.
+            self.settle(&assigned_names(&one.body, false), false)?;
+        }
         let all = self.new_scope();
         let is_outermost = self.open.last().is_some_and(|open| open.is_outermost) && !has_control;
         let open = Open { block: Block::default(), is_home: false, is_outermost };
@@ -154,6 +158,7 @@ impl Lowerer<'_> {
                     break;
                 }
                 this.current().statement = first + 1;
+                let before = this.current().names.clone();
                 this.bind_target(&one.target, item)?;
                 if !has_control {
                     this.body(&one.body)?;
@@ -161,13 +166,12 @@ impl Lowerer<'_> {
                 }
                 let scope = this.new_scope();
                 this.current().loops.push(LoopKind::Scoped { all, one: Some(scope) });
-                let before = this.current().names.clone();
                 let body = this.in_block(false, |this| this.body(&one.body))?;
                 this.current().loops.pop();
                 this.current().is_left = false;
-                // What was assigned may have been left before: only what was known stays so.
-                let names = &mut this.current().names;
-                names.retain(|name, _| before.contains_key(name));
+                // What was assigned may have been left before: only what is the same either way is known.
+                let after = std::mem::take(&mut this.current().names);
+                this.current().names = merged(after, before);
                 this.emit(Kind::Scope(scope, body))?;
             }
             Ok(())
@@ -231,6 +235,10 @@ impl Lowerer<'_> {
 
     fn range(&mut self, arguments: Vec<Value>) -> Lower<Ranges> {
         let mut bounds = Vec::new();
+        // A negative number among unsigned ones: all of them as signed ones.
+        let is_negative =
+            |one: &Value| matches!(unwrap_static(one.clone()), Value::Constant(Constant::Int(..0)));
+        let has_negative = arguments.iter().any(is_negative);
         for argument in arguments {
             let found = argument.describe();
             let (expr, scalar) = self.scalar(argument)?;
@@ -242,15 +250,20 @@ impl Lowerer<'_> {
             bounds.push((fold::cast(scalar, scalar_int, expr), scalar_int));
         }
         let scalar = bounds.iter().map(|one| one.1).reduce(Scalar::promote).expect("at least one");
+        let is_mixed = bounds.iter().any(|one| one.1.is_signed()) && !scalar.is_signed();
         // Counting needs room beyond the last number.
-        let scalar = if scalar.bits() < 32 { Scalar::I32 } else { scalar };
+        let scalar = match scalar {
+            scalar if scalar.bits() < 32 => Scalar::I32,
+            scalar if !scalar.is_signed() && (has_negative || is_mixed && bounds.len() > 1) => Scalar::I64,
+            scalar => scalar,
+        };
         let mut bounds = bounds.into_iter().map(|(one, from)| fold::cast(from, scalar, one));
         let zero = Expr::Const(scalar, 0);
         let ranges =
-            |from, to, stepped| Ranges { from: vec![from], to: vec![to], scalar, stepped, grouped: false };
+            |from, to| Ranges { from: vec![from], to: vec![to], scalar, stepped: None, grouped: false };
         match (bounds.next(), bounds.next(), bounds.next()) {
-            (Some(to), None, _) => Ok(ranges(zero, to, None)),
-            (Some(from), Some(to), None | Some(Expr::Const(_, 1))) => Ok(ranges(from, to, None)),
+            (Some(to), None, _) => Ok(ranges(zero, to)),
+            (Some(from), Some(to), None | Some(Expr::Const(_, 1))) => Ok(ranges(from, to)),
             (Some(from), Some(to), Some(step)) => {
                 if matches!(step, Expr::Const(_, 0)) {
                     return Err(LangError::new("arithmetic", "the step of a range is not zero"));
@@ -260,7 +273,7 @@ impl Lowerer<'_> {
                     |this: &mut Self, one: Expr| this.once(fold::cast(scalar, Scalar::I64, one), Scalar::I64);
                 let (from, to) = (self.once(from, scalar)?, self.once(to, scalar)?);
                 let step = self.once(step, scalar)?;
-                let (a, b, s) = (wide(self, from.clone())?, wide(self, to)?, wide(self, step.clone())?);
+                let (a, b, s) = (wide(self, from)?, wide(self, to)?, wide(self, step)?);
                 let up = fold::binary(Binary::Lt, Expr::index(0), s.clone());
                 let minus = |a: Expr, b: Expr| fold::binary(Binary::Sub, a, b);
                 let plus = |a: Expr, b: Expr| fold::binary(Binary::Add, a, b);
@@ -268,12 +281,17 @@ impl Lowerer<'_> {
                 let rounded = fold::select(
                     up,
                     minus(plus(minus(b.clone(), a.clone()), s.clone()), Expr::index(1)),
-                    plus(plus(minus(b, a), s.clone()), Expr::index(1)),
+                    plus(plus(minus(b, a.clone()), s.clone()), Expr::index(1)),
                 );
-                let many = fold::binary(Binary::FloorDiv, rounded, s);
+                let many = fold::binary(Binary::FloorDiv, rounded, s.clone());
                 let many = fold::binary(Binary::Max, many, Expr::index(0));
-                let many = fold::cast(Scalar::I64, scalar, many);
-                Ok(ranges(zero, many, Some((from, step))))
+                Ok(Ranges {
+                    from: vec![Expr::index(0)],
+                    to: vec![many],
+                    scalar: Scalar::I64,
+                    stepped: Some((a, s, scalar)),
+                    grouped: false,
+                })
             }
             _ => unreachable!("counted when it was made"),
         }
@@ -401,6 +419,7 @@ impl Lowerer<'_> {
         kind: LoopKind,
     ) -> Lower<Block> {
         let mut block = Block::default();
+        self.settle(&assigned_names(&one.body, false), true)?;
         self.loop_body(|this| {
             this.current().loops.push(kind);
             block = this.in_block(true, |this| {
@@ -421,10 +440,11 @@ impl Lowerer<'_> {
         let scalar = ranges.scalar;
         let mut values: Vec<Value> =
             variables.iter().map(|id| Value::Scalar(Expr::Local(*id), scalar)).collect();
-        if let Some((first, step)) = &ranges.stepped {
+        if let Some((first, step, scalar)) = &ranges.stepped {
             let far = fold::binary(Binary::Mul, Expr::Local(variables[0]), step.clone());
-            let at = self.once(fold::binary(Binary::Add, first.clone(), far), scalar)?;
-            values = vec![Value::Scalar(at, scalar)];
+            let at = fold::binary(Binary::Add, first.clone(), far);
+            let at = self.once(fold::cast(Scalar::I64, *scalar, at), *scalar)?;
+            values = vec![Value::Scalar(at, *scalar)];
         }
         let value = if ranges.grouped {
             let items = values.iter().map(|value| match value {
@@ -458,7 +478,7 @@ impl Lowerer<'_> {
                 .hint("name one variable for each dimension, or use `grouped`"));
         };
         // A variable that the body assigns is one of its own.
-        let assigned = assigned_names(&one.body);
+        let assigned = assigned_names(&one.body, true);
         if let ast::Expr::Name(name) = &*one.target
             && assigned.contains(name.id.as_str())
         {
@@ -484,6 +504,8 @@ impl Lowerer<'_> {
             ));
         }
         let mut block = Block::default();
+        let mut is_endless = false;
+        self.settle(&assigned_names(&one.body, false), true)?;
         self.loop_body(|this| {
             this.current().loops.push(LoopKind::Serial);
             block = this.in_block(true, |this| {
@@ -492,6 +514,7 @@ impl Lowerer<'_> {
                     this.current().statement += super::statement::count(&one.body);
                     return this.emit(Kind::Break);
                 }
+                is_endless = known_truth(&test) == Some(true);
                 let condition = this.truth(test)?;
                 let stop = fold::unary(crate::ir::Unary::Not, condition);
                 if stop != Expr::Const(Scalar::Bool, 0) {
@@ -510,6 +533,8 @@ impl Lowerer<'_> {
             Ok(())
         })?;
         self.current().at = one.range();
+        // Only a `return` ends a loop that nothing leaves.
+        self.current().is_left = is_endless && !leaves(&block);
         self.emit(Kind::Loop(block))
     }
 }
@@ -533,6 +558,16 @@ fn has_control(body: &[ast::Stmt]) -> bool {
         ast::Stmt::If(one) => {
             has_control(&one.body) || one.elif_else_clauses.iter().any(|clause| has_control(&clause.body))
         }
+        _ => false,
+    })
+}
+
+/// Whether a block leaves the loop that it is the body of.
+fn leaves(block: &Block) -> bool {
+    block.statements.iter().any(|statement| match &statement.kind {
+        Kind::Break => true,
+        Kind::If(_, then, otherwise) => leaves(then) || leaves(otherwise),
+        Kind::Scope(_, body) => leaves(body),
         _ => false,
     })
 }

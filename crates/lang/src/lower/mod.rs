@@ -40,10 +40,10 @@ use crate::ir::{
 use crate::types::{Scalar, Shape};
 
 /// Expressions and blocks inside each other, deeper than this, are refused.
-const MOST_LEVELS: u32 = 200;
+const MOST_LEVELS: u32 = 400;
 
 /// All levels of all functions that are being inlined into each other.
-const MOST_LEVELS_IN_ALL: u32 = 900;
+const MOST_LEVELS_IN_ALL: u32 = 1200;
 
 /// A kernel that grows beyond this many statements is refused: something is unrolled that should not be.
 const MOST_STATEMENTS: usize = 200_000;
@@ -127,8 +127,12 @@ enum Binding {
     Struct { members: Vec<(String, Binding)>, kind: Option<std::rc::Rc<crate::host::StructType>> },
     /// Something that the name is another name of.
     Value(Value),
+    /// Something that can be assigned to, wherever it is.
+    Place(Value),
     /// Different things, depending on the way here.
     Unclear,
+    /// Something that a loop gives another meaning in each iteration.
+    Rebound,
 }
 
 /// A function that is being lowered.
@@ -138,6 +142,8 @@ struct Function {
     names: FxHashMap<String, Binding>,
     /// Names that it assigns: these are never looked for outside.
     assigned: FxHashSet<String>,
+    /// Names of things of which it assigns parts.
+    changed: FxHashSet<String>,
     /// Where its result goes, and the scope that returning leaves; nothing for the kernel itself.
     exit: Option<Exit>,
     /// Where it is called.
@@ -258,6 +264,7 @@ impl<'h> Lowerer<'h> {
             source,
             names,
             assigned: FxHashSet::default(),
+            changed: FxHashSet::default(),
             exit,
             called_at,
             at: TextRange::default(),
@@ -267,12 +274,22 @@ impl<'h> Lowerer<'h> {
         });
         let lowered = with_function(&text, MOST_LEVELS, |tree| {
             self.parameters(tree)?;
-            self.current().assigned = statement::assigned_names(&tree.body);
+            self.current().assigned = statement::assigned_names(&tree.body, true);
+            self.current().changed = statement::changed_names(&tree.body);
             self.own_parameters()?;
             let body = statement::without_docstring(&tree.body);
             self.body(body)?;
             let wants = self.current().source.returns != Annotation::Missing;
-            if wants && self.functions.len() == 1 && self.result.is_none() {
+            let is_kernel = self.functions.len() == 1;
+            if is_kernel && !self.kernel.results.is_empty() && !self.current().is_left {
+                self.current().at = tree.name.range();
+                return Err(LangError::new(
+                    "return",
+                    "the kernel does not return a value on every way through it",
+                )
+                .hint("add a `return` at its end"));
+            }
+            if wants && is_kernel && self.result.is_none() {
                 self.current().at = tree.name.range();
                 return Err(LangError::new(
                     "return",
@@ -334,7 +351,7 @@ impl<'h> Lowerer<'h> {
         let names: Vec<String> = function.source.parameters.iter().map(|one| one.name.clone()).collect();
         for name in names {
             let function = self.current();
-            if !function.assigned.contains(&name) {
+            if !function.assigned.contains(&name) && !function.changed.contains(&name) {
                 continue;
             }
             let Some(Binding::Value(value)) = function.names.get(&name).cloned() else { continue };

@@ -191,6 +191,13 @@ impl Lowerer<'_> {
             )
         };
         let (left, right) = (self.listed(left)?, self.listed(right)?);
+        if let Some(known) = self.beyond(op, &left, &right)? {
+            return Ok(Value::Constant(Constant::Bool(known)));
+        }
+        if let Some(found) = self.mixed(op, &left, &right)? {
+            return Ok(found);
+        }
+        let (left, right) = self.signs(left, right)?;
         let (shape, scalar, left, right) = self.alike(left, right).map_err(|error| match error.code {
             "type" => cannot(),
             _ => error,
@@ -210,6 +217,90 @@ impl Lowerer<'_> {
             }
         });
         Ok(made(shape, Scalar::Bool, items.collect()))
+    }
+
+    /// What a comparison of a whole number with a constant is that its type cannot hold; nothing if it can.
+    fn beyond(&mut self, op: CmpOp, left: &Value, right: &Value) -> Lower<Option<bool>> {
+        let (constant, other, flipped) = match (left, right) {
+            (Value::Constant(Constant::Int(constant)), other) => (*constant, other, true),
+            (other, Value::Constant(Constant::Int(constant))) => (*constant, other, false),
+            _ => return Ok(None),
+        };
+        let Ok((_, scalar)) = self.scalar(other.clone()) else { return Ok(None) };
+        if !scalar.is_int()
+            || scalar.bits() < 32 && (-(1 << 31)..1 << 31).contains(&constant) && scalar.is_signed()
+        {
+            return Ok(None);
+        }
+        if fold::whole(scalar, fold::wrap(scalar, constant)) == constant {
+            return Ok(None);
+        }
+        // Signed numbers are compared in a wider type; unsigned ones are all above, or all below.
+        if scalar.is_signed() && i64::try_from(constant).is_ok() {
+            return Ok(None);
+        }
+        let order = if constant > 0 { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+        Ok(Some(ordered(op, if flipped { order.reverse() } else { order })))
+    }
+
+    /// Two whole numbers of other signs, in a type that holds both: comparisons are exact.
+    fn signs(&mut self, left: Value, right: Value) -> Lower<(Value, Value)> {
+        let (Ok((a, from)), Ok((b, other))) = (self.scalar(left.clone()), self.scalar(right.clone())) else {
+            return Ok((left, right));
+        };
+        if !from.is_int() || !other.is_int() || from.is_signed() == other.is_signed() {
+            return Ok((left, right));
+        }
+        if from.bits() < 64 && other.bits() < 64 {
+            let wide = |one, from| Value::Scalar(fold::cast(from, Scalar::I64, one), Scalar::I64);
+            return Ok((wide(a, from), wide(b, other)));
+        }
+        Ok((left, right))
+    }
+
+    /// A comparison of a signed and an unsigned number of which nothing holds both.
+    fn mixed(&mut self, op: CmpOp, left: &Value, right: &Value) -> Lower<Option<Value>> {
+        let (Ok((a, from)), Ok((b, other))) = (self.scalar(left.clone()), self.scalar(right.clone())) else {
+            return Ok(None);
+        };
+        let is_mixed = from.is_int() && other.is_int() && from.is_signed() != other.is_signed();
+        if !is_mixed || from.bits().max(other.bits()) < 64 {
+            return Ok(None);
+        }
+        // The signed one first.
+        let (signed, unsigned, op) = if from.is_signed() {
+            (fold::cast(from, Scalar::I64, a), fold::cast(other, Scalar::U64, b), op)
+        } else {
+            let flipped = match op {
+                CmpOp::Lt => CmpOp::Gt,
+                CmpOp::LtE => CmpOp::GtE,
+                CmpOp::Gt => CmpOp::Lt,
+                CmpOp::GtE => CmpOp::LtE,
+                other => other,
+            };
+            (fold::cast(other, Scalar::I64, b), fold::cast(from, Scalar::U64, a), flipped)
+        };
+        let signed = self.once(signed, Scalar::I64)?;
+        let negative = fold::binary(Binary::Lt, signed.clone(), Expr::index(0));
+        let wide = fold::cast(Scalar::I64, Scalar::U64, signed);
+        let below = |strict| {
+            let op = if strict { Binary::Lt } else { Binary::Le };
+            fold::binary(Binary::Either, negative.clone(), fold::binary(op, wide.clone(), unsigned.clone()))
+        };
+        let not = |one| fold::unary(Unary::Not, one);
+        let equal = || {
+            let same = fold::binary(Binary::Eq, wide.clone(), unsigned.clone());
+            fold::binary(Binary::Both, not(negative.clone()), same)
+        };
+        let found = match op {
+            CmpOp::Lt => below(true),
+            CmpOp::LtE => below(false),
+            CmpOp::Gt => not(below(false)),
+            CmpOp::GtE => not(below(true)),
+            CmpOp::Eq => equal(),
+            _ => not(equal()),
+        };
+        Ok(Some(Value::Scalar(found, Scalar::Bool)))
     }
 
     /// A unary operator.
@@ -428,8 +519,7 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
             Operator::RShift if y < 0 => {
                 return Err(LangError::new("arithmetic", "a shift by less than nothing"));
             }
-            Operator::LShift if y < 100 && x.abs() < 1 << 26 => Some(x << y),
-            Operator::LShift => None,
+            Operator::LShift => (y < 120).then(|| x.checked_mul(1 << y)).flatten(),
             Operator::RShift => Some(if y > 120 { -i128::from(x < 0) } else { x >> y }),
             Operator::BitAnd => Some(x & y),
             Operator::BitOr => Some(x | y),
@@ -452,7 +542,13 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
         Operator::Mult => x * y,
         Operator::Div | Operator::FloorDiv | Operator::Mod if y == 0.0 => return Err(zero()),
         Operator::Div => x / y,
-        Operator::FloorDiv => (x / y).floor(),
+        Operator::FloorDiv => {
+            // What is left over decides: rounding a quotient could be off by one.
+            let rest = x % y;
+            let quotient = (x - rest) / y - f64::from(rest != 0.0 && (rest < 0.0) != (y < 0.0));
+            let whole = quotient.floor();
+            if quotient - whole > 0.5 { whole + 1.0 } else { whole }
+        }
         Operator::Mod => {
             let rest = x % y;
             if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest }

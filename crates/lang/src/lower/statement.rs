@@ -15,7 +15,7 @@ use crate::ir::{Expr, Kind};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
-type Names = FxHashMap<String, Binding>;
+pub(super) type Names = FxHashMap<String, Binding>;
 
 impl Lowerer<'_> {
     /// Lowers statements.
@@ -156,6 +156,9 @@ impl Lowerer<'_> {
             return Ok(());
         }
         let condition = self.truth(value)?;
+        for (_, body) in clauses {
+            self.settle(&assigned_names(body, false), false)?;
+        }
         let before = self.current().names.clone();
         self.current().statement += 1;
         let then = self.in_block(false, |this| this.body(body))?;
@@ -192,6 +195,36 @@ impl Lowerer<'_> {
         }
         function.names = next;
         (after, left)
+    }
+
+    /// Makes variables of names that are about to be assigned on some ways only, and stand for numbers so far.
+    /// What else a loop assigns stands for another thing in each iteration: it cannot be read there before.
+    pub(super) fn settle(&mut self, assigned: &FxHashSet<String>, is_loop: bool) -> Lower<()> {
+        let mut names: Vec<String> = assigned.iter().cloned().collect();
+        names.sort_unstable();
+        for name in names {
+            let Some(Binding::Value(value)) = self.current().names.get(&name).cloned() else { continue };
+            let is_number = match &value {
+                Value::Constant(
+                    Constant::Int(_)
+                    | Constant::Float(_)
+                    | Constant::Bool(_)
+                    | Constant::Number(_)
+                    | Constant::Numbers(..)
+                    | Constant::Tensor(..),
+                )
+                | Value::Scalar(..)
+                | Value::Tensor(..) => true,
+                _ => false,
+            };
+            if is_number {
+                self.current().names.remove(&name);
+                self.assign_name(&name, value)?;
+            } else if is_loop {
+                self.current().names.insert(name, Binding::Rebound);
+            }
+        }
+        Ok(())
     }
 
     /// Runs a body of a loop: what it defines is not known after it.
@@ -264,6 +297,9 @@ impl Lowerer<'_> {
         if self.current().exit.is_none() {
             return self.return_from_kernel(value);
         }
+        if self.current().loops.contains(&LoopKind::Parallel) {
+            return Err(parallel_return());
+        }
         let value = match value {
             Some(value) => Some(self.as_returned(value)?),
             None => None,
@@ -294,6 +330,16 @@ impl Lowerer<'_> {
             }
             (Some(place), Some(value)) => {
                 let found = value.describe();
+                if let (Value::Scalar(_, to), Ok((_, from))) = (&place, self.scalar(value.clone()))
+                    && from.is_float()
+                    && !to.is_float()
+                {
+                    return Err(LangError::new(
+                        "return",
+                        format!("another `return` gives a `{to}`, and this one a `{from}`"),
+                    )
+                    .hint("write both as floats (`1.0`), or say what is returned: `-> kp.f32`"));
+                }
                 self.store_value(place.clone(), value).map_err(|error| match error.code {
                     "type" | "shape" | "assignment" => LangError::new(
                         "return",
@@ -385,8 +431,7 @@ impl Lowerer<'_> {
 
     fn return_from_kernel(&mut self, value: Option<Value>) -> Lower<()> {
         if self.private.is_some() {
-            return Err(LangError::new("return", "a parallel loop cannot return")
-                .hint("return after the loop; or write `loop_config(serialize=True)` before it"));
+            return Err(parallel_return());
         }
         self.current().is_left = true;
         let Some(value) = value else {
@@ -474,7 +519,7 @@ impl Lowerer<'_> {
 }
 
 /// What several ways leave behind.
-fn merged(one: Names, other: Names) -> Names {
+pub(super) fn merged(one: Names, other: Names) -> Names {
     let mut found = Names::default();
     for (name, binding) in &one {
         let merged = match (binding, other.get(name)) {
@@ -509,7 +554,12 @@ fn unset(binding: &Binding) -> Binding {
 }
 
 fn is_alias(binding: &Binding) -> bool {
-    matches!(binding, Binding::Value(_) | Binding::Unclear)
+    matches!(binding, Binding::Value(_) | Binding::Place(_) | Binding::Unclear | Binding::Rebound)
+}
+
+fn parallel_return() -> LangError {
+    LangError::new("return", "a parallel loop cannot return")
+        .hint("return after the loop; or write `loop_config(serialize=True)` before it")
 }
 
 /// Whether two names stand for the same.
@@ -523,7 +573,9 @@ fn same(one: &Binding, other: &Binding) -> bool {
             members.len() == others.len()
                 && members.iter().zip(others).all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1))
         }
-        (Binding::Value(one), Binding::Value(other)) => format!("{one:?}") == format!("{other:?}"),
+        (Binding::Value(one), Binding::Value(other)) | (Binding::Place(one), Binding::Place(other)) => {
+            format!("{one:?}") == format!("{other:?}")
+        }
         _ => false,
     }
 }
@@ -538,13 +590,54 @@ fn shapes(returned: &Returned) -> Vec<Option<Shape>> {
 }
 
 /// The names that a function assigns, in whatever way.
-pub(super) fn assigned_names(body: &[Stmt]) -> FxHashSet<String> {
-    struct Names(FxHashSet<String>);
+/// `targets` are the variables of loops, if they count too.
+pub(super) fn assigned_names(body: &[Stmt], targets: bool) -> FxHashSet<String> {
+    struct Names(FxHashSet<String>, bool);
     impl<'a> Visitor<'a> for Names {
+        fn visit_stmt(&mut self, stmt: &'a Stmt) {
+            match stmt {
+                Stmt::For(one) if !self.1 => self.visit_body(&one.body),
+                _ => visitor::walk_stmt(self, stmt),
+            }
+        }
+
+        fn visit_comprehension(&mut self, one: &'a ast::Comprehension) {
+            if self.1 {
+                visitor::walk_comprehension(self, one);
+            }
+        }
+
         fn visit_expr(&mut self, expr: &'a ast::Expr) {
             if let ast::Expr::Name(name) = expr
                 && name.ctx.is_store()
             {
+                self.0.insert(name.id.to_string());
+            }
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut names = Names(FxHashSet::default(), targets);
+    names.visit_body(body);
+    names.0
+}
+
+/// The names of things of which parts are assigned: `v` in `v.x = 1`, `v[0] += 1`.
+pub(super) fn changed_names(body: &[Stmt]) -> FxHashSet<String> {
+    struct Names(FxHashSet<String>);
+    impl<'a> Visitor<'a> for Names {
+        fn visit_expr(&mut self, expr: &'a ast::Expr) {
+            let is_part = match expr {
+                ast::Expr::Subscript(one) => one.ctx.is_store(),
+                ast::Expr::Attribute(one) => one.ctx.is_store(),
+                _ => false,
+            };
+            let mut inner = expr;
+            while let ast::Expr::Subscript(ast::ExprSubscript { value, .. })
+            | ast::Expr::Attribute(ast::ExprAttribute { value, .. }) = inner
+            {
+                inner = value;
+            }
+            if let (true, ast::Expr::Name(name)) = (is_part, inner) {
                 self.0.insert(name.id.to_string());
             }
             visitor::walk_expr(self, expr);

@@ -136,12 +136,27 @@ pub(crate) fn combined(op: AtomicOp, one: Expr, other: Expr, scalar: Scalar) -> 
 /// Makes reductions of variables, and of elements that are the same for all iterations, that are only
 /// changed in one way.
 fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
-    let mut ways: FxHashMap<LocalId, Option<AtomicOp>> = FxHashMap::default();
+    // Variables, and lanes of them that are known: what is done to each.
+    let mut ways: FxHashMap<(LocalId, Option<u64>), Option<AtomicOp>> = FxHashMap::default();
+    let mut unknown = FxHashSet::default();
     let mut places: Vec<(Place, Option<AtomicOp>)> = Vec::new();
     let inside = locals_of(&one.body, &one.variables);
     one.body.each(&mut |statement| match &statement.kind {
-        Kind::Atomic(Atomic { op, target: AtomicTarget::Local(id), old, .. }) => {
-            let way = ways.entry(*id).or_insert(Some(*op));
+        Kind::Atomic(Atomic {
+            op,
+            target: target @ (AtomicTarget::Local(id) | AtomicTarget::Lane(id, _)),
+            old,
+            ..
+        }) => {
+            let lane = match target {
+                AtomicTarget::Lane(_, Expr::Const(_, at)) => Some(*at),
+                AtomicTarget::Lane(..) => {
+                    unknown.insert(*id);
+                    return;
+                }
+                _ => None,
+            };
+            let way = ways.entry((*id, lane)).or_insert(Some(*op));
             if old.is_some() || *way != Some(*op) {
                 *way = None;
             }
@@ -178,11 +193,16 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
     // One element by two names, if two arrays are one: only a single array is reduced into.
     let many = places.len() > 1;
     let mut found = Vec::new();
-    for (id, way) in ways {
+    for ((id, lane), way) in ways {
         if let Some(op) = way
             && !read.contains(&id)
+            && !unknown.contains(&id)
         {
-            found.push((AtomicTarget::Local(id), op, kernel.locals[id as usize].scalar));
+            let target = match lane {
+                Some(at) => AtomicTarget::Lane(id, Expr::Const(Scalar::I64, at)),
+                None => AtomicTarget::Local(id),
+            };
+            found.push((target, op, kernel.locals[id as usize].scalar));
         }
     }
     for (place, way) in places {
@@ -196,8 +216,10 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
     }
     // In the order of the program, whatever order the map has.
     found.sort_by_key(|(target, ..)| match target {
-        AtomicTarget::Local(id) => (0, *id),
-        AtomicTarget::Place(place) => (1, place.array),
+        AtomicTarget::Local(id) => (0, *id, 0),
+        AtomicTarget::Lane(id, Expr::Const(_, at)) => (0, *id, *at),
+        AtomicTarget::Lane(id, _) => (0, *id, u64::MAX),
+        AtomicTarget::Place(place) => (1, place.array, 0),
     });
     for (target, op, scalar) in found {
         if scalar == Scalar::F16 || scalar == Scalar::Bool {

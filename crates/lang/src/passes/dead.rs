@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::ir::{AtomicTarget, Block, Expr, Kernel, Kind, LocalId};
+use crate::ir::{Block, Expr, Kernel, Kind, LocalId};
 
 /// Removes locals that nothing reads, until there are none.
 pub fn remove_dead(kernel: &mut Kernel) {
@@ -18,16 +18,12 @@ pub fn remove_dead(kernel: &mut Kernel) {
         });
         kernel.body.each(&mut |statement| match &statement.kind {
             Kind::Atomic(atomic) => {
-                if let AtomicTarget::Local(id) = atomic.target {
-                    read.insert(id);
-                }
+                read.extend(atomic.target.local());
             }
             Kind::Parallel(one) => {
                 for reduction in &one.reductions {
                     read.insert(reduction.local);
-                    if let AtomicTarget::Local(id) = reduction.target {
-                        read.insert(id);
-                    }
+                    read.extend(reduction.target.local());
                 }
             }
             _ => {}
