@@ -432,9 +432,7 @@ class _Brain:
         context.target = asked[0] if asked else self.target
         if isinstance(context.target, LiveTarget):
             context.target.fill()
-            found = guards.member(context.target, "value")
-            assert found
-            context.target = found[0]
+            context.target = guards.name(context.target.state, "value")[0]
         identity = context.target
         if isinstance(identity, Target):
             identity, context.device = identity.identity, identity.device
@@ -670,10 +668,11 @@ def _read_environment(names: tuple[str, ...]) -> tuple[dict[str, str | None], Gu
     """Return variables as `os.environ` shows them, and what tells whether they change."""
     guards = Guards()
     environ = guards.name(vars(os), "environ")[0]
-    data = guards.member(environ, "_data") if type(environ) is os._Environ else None
-    if data and type(data[0]) is dict:
+    # Where the variables are does not change without `os.environ` being another.
+    data = getattr(environ, "_data", None) if type(environ) is os._Environ else None
+    if type(data) is dict:
         for name in names:
-            guards.name(data[0], environ.encodekey(name))
+            guards.name(data, environ.encodekey(name))
         return {name: environ.get(name) for name in names}, guards
     # Somebody put something else in its place.
     found = {name: environ.get(name) for name in names}

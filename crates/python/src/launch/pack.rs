@@ -230,10 +230,17 @@ impl NativeCall {
             block[self.words.len() + at].write(0);
         }
         // While others run Python, members of objects may be rebound: what they held stays.
-        let held = if self.unlocks && kept.is_empty() { Held::of(self, values) } else { Held::NOTHING };
+        let holds = self.unlocks && kept.is_empty();
+        if holds {
+            // SAFETY: live objects, as the steps found them.
+            self.arrays(values).for_each(|object| unsafe { ffi::Py_INCREF(object) });
+        }
         // SAFETY: the function takes this many words, as whoever made it said.
         let status = unsafe { (self.function)(block.as_mut_ptr().cast()) };
-        drop(held);
+        if holds {
+            // SAFETY: owned since before the call; the lock is held again.
+            self.arrays(values).for_each(|object| unsafe { ffi::Py_DECREF(object) });
+        }
         if output::is_pending() {
             show_output(py)?;
         }
@@ -256,6 +263,15 @@ impl NativeCall {
         }))
     }
 
+    /// The arrays whose addresses are handed over.
+    fn arrays<'v>(
+        &self,
+        values: &'v [*mut ffi::PyObject],
+    ) -> impl Iterator<Item = *mut ffi::PyObject> + use<'_, 'v> {
+        let is_address = |word: &Word| matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress);
+        self.words.iter().filter(move |(_, word)| is_address(word)).map(|(step, _)| values[*step])
+    }
+
     /// What a status means: whoever made the code may say.
     #[cold]
     fn error(&self, py: Python<'_>, status: i32) -> PyErr {
@@ -267,47 +283,6 @@ impl NativeCall {
             Ok(error) if error.is_none() => plain(),
             Ok(error) => PyErr::from_value(error),
             Err(error) => error,
-        }
-    }
-}
-
-/// Arrays that are owned while a kernel runs.
-struct Held {
-    inline: [*mut ffi::PyObject; INLINE],
-    count: usize,
-    heap: Vec<*mut ffi::PyObject>,
-}
-
-impl Held {
-    const NOTHING: Self = Self { inline: [std::ptr::null_mut(); INLINE], count: 0, heap: Vec::new() };
-
-    #[inline]
-    fn of(call: &NativeCall, values: &[*mut ffi::PyObject]) -> Self {
-        let mut held = Self::NOTHING;
-        for (step, word) in &call.words {
-            if !matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress) {
-                continue;
-            }
-            let object = values[*step];
-            // SAFETY: a live object, as the step found it.
-            unsafe { ffi::Py_INCREF(object) };
-            if held.count < INLINE {
-                held.inline[held.count] = object;
-                held.count += 1;
-            } else {
-                held.heap.push(object);
-            }
-        }
-        held
-    }
-}
-
-impl Drop for Held {
-    #[inline]
-    fn drop(&mut self) {
-        for object in self.inline[..self.count].iter().chain(&self.heap) {
-            // SAFETY: owned since `of`; the lock is held again.
-            unsafe { ffi::Py_DECREF(*object) };
         }
     }
 }
