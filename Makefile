@@ -96,7 +96,7 @@ fuzz:
 
 # -- Benchmarks ----------------------------------------------------------------------------------
 
-bench: bench/.venv/.peers
+bench: bench/.venv/.peers bench/.venv-quadrants/.done
 	$(SAY) "The extension, for the benchmark's own environment"
 	@$(call install,bench/.venv,release)
 	$(SAY) "Fingerprints"
@@ -105,6 +105,10 @@ bench: bench/.venv/.peers
 	@bench/.venv/bin/python bench/store.py
 	$(SAY) "Launches and warm starts"
 	@bench/.venv/bin/python bench/launch.py
+	$(SAY) "The kernel language: launches, warm starts, cold compiles"
+	@bench/.venv/bin/python bench/language_launch.py
+	$(SAY) "The kernel language: kernels"
+	@bench/.venv/bin/python bench/language_kernels.py
 	$(SAY) "Derived encodings, from Rust"
 	@$(CARGO) bench --quiet -p keyprint-fingerprint
 
@@ -119,5 +123,13 @@ bench/.venv/.peers: requirements/peers.txt $(VENV)/.tools
 	done < requirements/peers.txt
 	@touch $@
 
+# Quadrants wants versions of its own.
+bench/.venv-quadrants/.done: requirements/quadrants.txt
+	$(SAY) "Quadrants: a virtual environment in bench/.venv-quadrants"
+	@$(PYTHON) -m venv bench/.venv-quadrants
+	@bench/.venv-quadrants/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/quadrants.txt \
+		|| { echo "cannot be installed; left out"; rm -rf bench/.venv-quadrants/bin/python; }
+	@touch $@
+
 clean:
-	rm -rf target $(VENV) .venvs bench/.venv
+	rm -rf target $(VENV) .venvs bench/.venv bench/.venv-quadrants

@@ -65,6 +65,9 @@ impl PyEntry {
         if self.entry.metadata().is_empty() {
             return Ok(py.None().into_bound(py));
         }
+        if let Some(found) = crate::plain::read(py, self.entry.metadata())? {
+            return Ok(found);
+        }
         LOADS.get(py)?.call1((PyBytes::new(py, self.entry.metadata()),))
     }
 

@@ -21,6 +21,7 @@ mod layout;
 mod member;
 mod ndarray;
 mod own_array;
+mod plain;
 mod source;
 mod store;
 mod trace;

@@ -55,8 +55,27 @@ pub const LOG: Variable = Variable {
     does: "`debug`, `info` or `warning`: writes the log of kernels to the standard error stream",
 };
 
+/// Which C compiler makes kernels.
+pub const CC: Variable = Variable {
+    name: "KEYPRINT_CC",
+    does: "the C compiler of the kernel language, with arguments if need be; otherwise `CC`, `cc`, `clang`, `gcc`",
+};
+
+/// Where stages of kernels are kept.
+pub const DUMP: Variable = Variable {
+    name: "KEYPRINT_DUMP",
+    does: "a directory that keeps the IR and the C of every kernel that is compiled",
+};
+
+/// How many threads work on a loop.
+pub const THREADS: Variable = Variable {
+    name: "KEYPRINT_THREADS",
+    does: "how many threads work on a parallel loop of a kernel; one for each core unless set",
+};
+
 /// All of them.
-pub const ALL: &[Variable] = &[CACHE_DIR, CACHE_SIZE, CACHE_VERSION, CACHE_WAIT, EXPLAIN, LOG];
+pub const ALL: &[Variable] =
+    &[CACHE_DIR, CACHE_SIZE, CACHE_VERSION, CACHE_WAIT, CC, DUMP, EXPLAIN, LOG, THREADS];
 
 #[cfg(test)]
 mod tests {

@@ -49,8 +49,8 @@ def target(settings: Settings) -> tuple[Any, ...]:
 
 def _identity(kept_in: Store | None) -> tuple[str, str]:
     """Return version and machine of the compiler; of the last one that was used, if there is none."""
-    last = Key("the compiler that was used last", {"processor": _processor()}, tool=_TOOL)
     found = find()
+    last = Key("the compiler that was used last", {"machine": os.uname().machine}, tool=_TOOL)
     if found is None:
         entry = None if kept_in is None else kept_in.get(last)
         # Without any, everything misses, and says what is missing.

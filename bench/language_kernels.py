@@ -239,7 +239,7 @@ def quadrants_seconds():
         print("Quadrants is not installed; left out")
         return {}
     script = os.path.join(os.path.dirname(__file__), "quadrants_kernels.py")
-    done = subprocess.run([python, script], capture_output=True, text=True)
+    done = subprocess.run([python, script, "kernels", str(THREADS)], capture_output=True, text=True)
     if done.returncode:
         print("Quadrants failed; left out:", done.stderr.strip().splitlines()[-1:])
         return {}
