@@ -2,7 +2,7 @@
 //!
 //! A [`Kernel`] has arrays and numbers, which come with a call, locals, and a body of structured
 //! statements over expression trees. Every expression has one scalar type; vectors and matrices are gone
-//! but for locals with several lanes. [`print`] writes a kernel as text, [`parse`] reads it back, and
+//! but for locals with several lanes. [`print()`] writes a kernel as text, [`parse`] reads it back, and
 //! [`verify`] says whether it makes sense.
 //!
 //! Integers wrap. Division by zero gives zero, as does the remainder of it; the smallest number divided by

@@ -204,19 +204,18 @@ impl Lowerer<'_> {
         names.sort_unstable();
         for name in names {
             let Some(Binding::Value(value)) = self.current().names.get(&name).cloned() else { continue };
-            let is_number = match &value {
+            let is_number = matches!(
+                &value,
                 Value::Constant(
                     Constant::Int(_)
-                    | Constant::Float(_)
-                    | Constant::Bool(_)
-                    | Constant::Number(_)
-                    | Constant::Numbers(..)
-                    | Constant::Tensor(..),
-                )
-                | Value::Scalar(..)
-                | Value::Tensor(..) => true,
-                _ => false,
-            };
+                        | Constant::Float(_)
+                        | Constant::Bool(_)
+                        | Constant::Number(_)
+                        | Constant::Numbers(..)
+                        | Constant::Tensor(..),
+                ) | Value::Scalar(..)
+                    | Value::Tensor(..)
+            );
             if is_number {
                 self.current().names.remove(&name);
                 self.assign_name(&name, value)?;

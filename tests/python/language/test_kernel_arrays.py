@@ -192,7 +192,7 @@ def test_fields():
 def test_another_field_is_another_kernel(monkeypatch):
     into_fields(1)
     monkeypatch.setitem(globals(), "F", kp.field(kp.i32, (3, 1)))
-    with pytest.raises(kp.DriftError, match=r"test_arrays\.F"):
+    with pytest.raises(kp.DriftError, match=r"test_kernel_arrays\.F"):
         into_fields(1)
 
 

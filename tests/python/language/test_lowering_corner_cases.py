@@ -118,7 +118,9 @@ def a_name_of_its_own_in_each_iteration(a: Ints, b: Ints):
 
 
 def test_names_of_arrays_in_loops():
-    with pytest.raises(kp.KernelNameError, match="`src` stands for another thing in each iteration") as caught:
+    with pytest.raises(
+        kp.KernelNameError, match="`src` stands for another thing in each iteration"
+    ) as caught:
         ping_pong(ints(0, 0), ints(0, 0))
     assert caught.value.code == "undefined"
     a, b = ints(0, 0), ints(0, 0)
@@ -252,7 +254,7 @@ def unsigned(n: kp.u32, m: kp.u64, k: kp.i64, o: Ints):
     o[5] = k < m
     o[6] = m > k
     o[7] = k == m
-    o[8] = -1 < n
+    o[8] = -1 < n  # noqa: SIM300
     o[9] = kp.i32(-1) < n
 
 
@@ -425,7 +427,7 @@ def walrus(c: kp.i32) -> kp.i32:
 def walrus_on_one_way(c: kp.i32) -> kp.i32:
     r = 0
     if c > 5 and (y := c + 1) > 2:
-        r = y
+        r = y  # noqa: F841
     return y
 
 
