@@ -33,5 +33,7 @@ mod expr;
 mod helper;
 mod statement;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub use abi::{ABI_VERSION, Code, Status, Word, generate};

@@ -156,6 +156,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         let condition = self.truth(value)?;
+        let at = self.current().at;
         for (_, body) in clauses {
             self.settle(&assigned_names(body, false), false)?;
         }
@@ -178,6 +179,7 @@ impl Lowerer<'_> {
             _ => merged(after_then, after_else),
         };
         self.current().is_left = then_left && else_left;
+        self.current().at = at;
         self.emit(Kind::If(condition, then, otherwise))
     }
 

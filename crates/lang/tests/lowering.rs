@@ -1,0 +1,233 @@
+//! Functions to IR: what comes out, as text, without Python.
+
+use keyprint_lang::host::{
+    Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter,
+};
+use keyprint_lang::ir::{self, Kernel};
+use keyprint_lang::lower::call::builtin;
+use keyprint_lang::types::Scalar;
+use keyprint_lang::{LangError, Lowered, Options, lower, passes};
+
+/// Functions by name; `kp` is the language, `x` and `y` are arrays, `n` and `a` numbers.
+struct Program {
+    functions: Vec<(&'static str, &'static str)>,
+}
+
+impl Host for Program {
+    fn name(&mut self, _: Handle, name: &str) -> Result<Option<Constant>, LangError> {
+        if name == "kp" {
+            return Ok(Some(Constant::Object(1000, "the module `keyprint`".to_owned())));
+        }
+        if let Some(at) = self.functions.iter().position(|(known, _)| *known == name) {
+            return Ok(Some(Constant::Function(at, None)));
+        }
+        Ok(match name {
+            "WIDTH" => Some(Constant::Int(3)),
+            _ => builtin(name).map(Constant::Builtin),
+        })
+    }
+
+    fn member(&mut self, _: Handle, name: &str) -> Result<Option<Constant>, LangError> {
+        Ok(Scalar::of_name(name).map(Constant::Scalar).or_else(|| builtin(name).map(Constant::Builtin)))
+    }
+
+    fn item(&mut self, _: Handle, _: &Constant) -> Result<Option<Constant>, LangError> {
+        Ok(None)
+    }
+
+    fn function(&mut self, function: Handle) -> Result<FunctionSource, LangError> {
+        let (name, text) = self.functions[function];
+        let inside = text.split_once('(').unwrap().1.split_once(')').unwrap().0;
+        let parameter = |name: &str| Parameter {
+            name: name.trim().to_owned(),
+            annotation: Annotation::Template,
+            default: None,
+        };
+        Ok(FunctionSource {
+            name: name.to_owned(),
+            file: "program.py".to_owned(),
+            line: 1,
+            indent: 0,
+            text: text.to_owned(),
+            parameters: inside.split(',').filter(|one| !one.is_empty()).map(parameter).collect(),
+            returns: Annotation::Missing,
+        })
+    }
+}
+
+fn array(name: &str, scalar: Scalar, ndim: u8) -> Constant {
+    Constant::Array(ArraySpec {
+        name: name.to_owned(),
+        scalar,
+        ndim,
+        element: None,
+        lanes_in_shape: false,
+        contiguous: true,
+        writable: true,
+        fixed: None,
+    })
+}
+
+fn number(name: &str, scalar: Scalar) -> Constant {
+    Constant::Number(NumberSpec { name: name.to_owned(), scalar, can_be_constant: false })
+}
+
+fn argument(name: &str) -> Constant {
+    match name {
+        "x" | "y" => array(name, Scalar::F32, 1),
+        "m" => array(name, Scalar::F32, 2),
+        "n" => number(name, Scalar::I32),
+        "a" => number(name, Scalar::F32),
+        other => panic!("{other}"),
+    }
+}
+
+fn lowered(functions: &[(&'static str, &'static str)], options: Options) -> Result<Lowered, LangError> {
+    let mut program = Program { functions: functions.to_vec() };
+    let source = program.function(0).unwrap();
+    let arguments = source.parameters.iter().map(|one| argument(&one.name)).collect();
+    lower(&mut program, 0, arguments, options)
+}
+
+/// Lowers and optimises; every stage makes sense and can be read back.
+fn kernel(functions: &[(&'static str, &'static str)]) -> Kernel {
+    let mut kernel = lowered(functions, Options::default()).unwrap().kernel;
+    ir::verify(&kernel).unwrap();
+    assert_eq!(ir::parse(&ir::print(&kernel)).unwrap(), kernel);
+    passes::optimise(&mut kernel);
+    ir::verify(&kernel).unwrap();
+    assert_eq!(ir::parse(&ir::print(&kernel)).unwrap(), kernel);
+    kernel
+}
+
+/// The body of what a function is lowered to.
+fn check(functions: &[(&'static str, &'static str)], expected: &str) {
+    let text = ir::print(&kernel(functions));
+    let body = text.split_once("(body\n").unwrap().1;
+    let trimmed = |text: &str| {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let found = trimmed(body);
+    let found = found.strip_suffix(")\n)").unwrap().trim();
+    assert_eq!(found, trimmed(expected), "found:\n{found}\n");
+}
+
+#[test]
+fn own_elements_are_changed_without_atomics() {
+    check(
+        &[("f", "def f(a, x, y):\n    for i in x:\n        y[i] += a * x[i]\n")],
+        "(@2 parallel ((0 (i32 0) (cast i32 (size 0 0)))) _ ()
+         (do
+         (@3 store (at 1 _ (cast i64 %0)) (add (load (at 1 _ (cast i64 %0))) (mul (number 0) (load (at 0 _ (cast i64 %0))))))
+         )
+         )",
+    );
+}
+
+#[test]
+fn elements_that_others_may_change_stay_atomic() {
+    check(
+        &[("f", "def f(x, y):\n    for i in x:\n        y[i + 1] += x[i]\n        y[i] += 1\n")],
+        "(@2 parallel ((0 (i32 0) (cast i32 (size 0 0)))) _ ()
+         (do
+         (@3 atomic add (at 1 _ (add (cast i64 %0) (i64 1))) (load (at 0 _ (cast i64 %0))) _)
+         (@4 atomic add (at 1 _ (cast i64 %0)) (f32 0x3f800000) _)
+         )
+         )",
+    );
+}
+
+#[test]
+fn sums_become_reductions() {
+    check(
+        &[("f", "def f(x):\n    s = 0.0\n    for i in x:\n        s += x[i]\n    return s\n")],
+        "(var 0)
+         (@2 set 0 (f32 0x0))
+         (@3 parallel ((1 (i32 0) (cast i32 (size 0 0)))) _ ((add 3 %0))
+         (do
+         (@4 set 3 (add %3 (load (at 0 _ (cast i64 %1)))))
+         )
+         )
+         (@5 return %0)",
+    );
+}
+
+#[test]
+fn what_is_known_is_computed_and_unrolled() {
+    check(
+        &[(
+            "f",
+            "def f(x):\n    for k in kp.static(range(2)):\n        x[k] = WIDTH * 2 + k\n    if kp.static(WIDTH > 5):\n        x[9] = 1\n",
+        )],
+        "(@3 store (at 0 _ (i64 0)) (f32 0x40c00000))
+         (@3 store (at 0 _ (i64 1)) (f32 0x40e00000))",
+    );
+}
+
+#[test]
+fn calls_are_inlined_and_can_be_left() {
+    check(
+        &[
+            ("f", "def f(n):\n    return g(n) + 1\n"),
+            ("g", "def g(n):\n    if n > 3:\n        return 3\n    return n\n"),
+        ],
+        "(var 0)
+         (@2 scope 1
+         (do
+         (@2 if (lt (i32 3) (number 0))
+         (then
+         (@3 set 0 (i32 3))
+         (@3 leave 1)
+         )
+         (else
+         )
+         )
+         (@4 set 0 (number 0))
+         (@4 leave 1)
+         )
+         )
+         (@2 return (add %0 (i32 1)))",
+    );
+}
+
+#[test]
+fn rows_and_columns_are_in_64_bits() {
+    let text =
+        ir::print(&kernel(&[("f", "def f(m):\n    for i, j in m:\n        m[i, j] = m[i - 1, j * 2]\n")]));
+    assert!(
+        text.contains("(load (at 0 _ (sub (cast i64 %0) (i64 1)) (mul (cast i64 %1) (i64 2))))"),
+        "{text}"
+    );
+}
+
+#[test]
+fn debug_mode_checks_indices_and_divisors() {
+    let options = Options { debug: true, ..Options::default() };
+    let kernel = lowered(&[("f", "def f(x, n):\n    x[n] = 7 // n\n")], options).unwrap().kernel;
+    ir::verify(&kernel).unwrap();
+    let texts: Vec<_> = kernel.sites.iter().map(|site| (site.statement, site.text.as_str())).collect();
+    assert_eq!(texts, [(0, "division"), (0, "bounds:x")]);
+}
+
+#[test]
+fn errors_say_where_through_functions() {
+    let error = lowered(
+        &[("f", "def f(n):\n    x = 1\n    return g(n)\n"), ("g", "def g(n):\n    return n.nope\n")],
+        Options::default(),
+    )
+    .unwrap_err();
+    assert_eq!(error.code, "attribute");
+    let places: Vec<_> =
+        error.trace.iter().map(|one| (one.function.as_str(), one.line, one.column, one.width)).collect();
+    assert_eq!(places, [("f", 3, 11, 4), ("g", 2, 11, 6)]);
+    assert_eq!(error.trace[1].text, "    return n.nope");
+}
+
+#[test]
+fn values_that_are_needed_are_named() {
+    let mut program = Program { functions: vec![("f", "def f(p):\n    return kp.static(p)\n")] };
+    let spec = NumberSpec { name: "p.n".to_owned(), scalar: Scalar::I32, can_be_constant: true };
+    let error = lower(&mut program, 0, vec![Constant::Number(spec)], Options::default()).unwrap_err();
+    assert_eq!((error.code, error.needs), ("constant-needed", vec!["p.n".to_owned()]));
+}
