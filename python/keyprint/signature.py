@@ -262,6 +262,14 @@ class _Maker:
                 members[at] = self._numbers(item, scalar, ("item", step, at), f"{path}[{at}]")
         return self._as(Argument("tuple", type="builtins.tuple", members=members), step)
 
+    def _vector(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
+        """Take a vector in an object: its shape and type count, its numbers do not."""
+        argument = self._numbers(value, value.dtype.name, source, path)
+        argument.element, argument.dtype = value.shape, value.dtype.name
+        self._step(("member", argument.step, "shape"), ("equal",))
+        self._step(("member", argument.step, "dtype"), ("same",))
+        return argument
+
     def _number(self, value: Any, scalar: str, source: tuple[Any, ...], path: str) -> Argument:
         """Take a number of a type: which number, and of which Python type, does not count."""
         is_float = scalar.startswith("f")
@@ -274,7 +282,11 @@ class _Maker:
         raise SignatureError(
             f"the argument `{path}` is a `{scalar}`: expected {expected}, found {_a(type_name(value))}",
             code="argument-type",
-            hint="convert it: `float(...)`" if is_float else "convert it: `int(...)`",
+            hint="pass a tuple or a `Vector` where a vector is wanted"
+            if hasattr(value, "__len__")
+            else "convert it: `float(...)`"
+            if is_float
+            else "convert it: `int(...)`",
         )
 
     def _built(self, annotation: Any, raw: Any, source: tuple[Any, ...], path: str) -> Argument:
@@ -358,6 +370,12 @@ class _Maker:
         if hasattr(kind, "__keyprint_fleeting__"):
             return self._fleeting(value, source)
         if hasattr(kind, "__keyprint_numbers__"):
+            return (
+                self._by_digest(value, source, path)
+                if in_object != "type"
+                else self._vector(value, source, path)
+            )
+        if hasattr(kind, "__keyprint_by_value__"):
             return self._by_digest(value, source, path)
         if hasattr(kind, "__cache_signature__"):
             self._used_methods(kind, node, path)

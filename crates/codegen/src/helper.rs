@@ -101,6 +101,21 @@ impl Helpers {
         })
     }
 
+    /// Whether an array of any strides may hold an element twice: unless each stride, from the smallest on, goes
+    /// beyond all that the smaller ones reach.
+    pub(crate) fn holds_twice(&mut self) -> String {
+        self.add("kp_holds_twice".to_owned(), |name| {
+            format!(
+                "static i32 {name}(i32 n, const i64 *sizes, const i64 *strides, i64 reach) {{\n  \
+                 u32 done = 0;\n  for (i32 k = 0; k < n; ++k) {{\n    i32 best = -1;\n    \
+                 for (i32 i = 0; i < n; ++i) {{\n      if (sizes[i] == 0) return 0;\n      \
+                 if (!(done >> i & 1) && (best < 0 || __builtin_llabs(strides[i]) < __builtin_llabs(strides[best]))) best = i;\n    }}\n    \
+                 done |= 1u << best;\n    if (sizes[best] == 1) continue;\n    if (__builtin_llabs(strides[best]) < reach) return 1;\n    \
+                 reach += (sizes[best] - 1) * __builtin_llabs(strides[best]);\n  }}\n  return 0;\n}}\n"
+            )
+        })
+    }
+
     /// A whole number without its sign; the smallest is itself.
     pub(crate) fn absolute(&mut self, scalar: Scalar) -> String {
         let t = self.type_of(scalar);

@@ -142,6 +142,10 @@ impl<'k> Writer<'k> {
             }
         }
         for (one, other) in &self.kernel.apart {
+            if one == other {
+                self.check_itself(*one);
+                continue;
+            }
             let ends: Vec<String> = [one, other].map(|id| self.end_of(*id)).into();
             let names = [self.array_name(*one), self.array_name(*other)];
             let [a, b] = &names;
@@ -152,6 +156,21 @@ impl<'k> Writer<'k> {
                 Status::Overlap as u32 | one << 8
             ));
         }
+    }
+
+    /// An array of any strides must not hold an element twice.
+    fn check_itself(&mut self, id: ArrayId) {
+        let array = &self.kernel.arrays[id as usize];
+        let (name, all) = (self.array_name(id), array.ndim + array.lane_dims);
+        let list =
+            |kind: char| (0..all).map(|at| format!("{name}_{kind}{at}")).collect::<Vec<_>>().join(", ");
+        let (sizes, strides) = (list('s'), list('t'));
+        let helper = self.helpers.holds_twice();
+        let bytes = array.scalar.bytes();
+        let status = Status::Overlap as u32 | id << 8;
+        self.push(&format!(
+            "{{ const i64 sizes[] = {{{sizes}}}, strides[] = {{{strides}}}; if ({helper}({all}, sizes, strides, {bytes})) return {status}; }}"
+        ));
     }
 
     /// Behind the last byte of an array.

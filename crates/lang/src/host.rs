@@ -34,8 +34,8 @@ pub enum Constant {
     Function(Handle, Option<Box<Constant>>),
     /// A tuple or list.
     Tuple(Vec<Constant>),
-    /// A vector or matrix whose numbers are known.
-    Tensor(Shape, Vec<Constant>),
+    /// A vector or matrix whose numbers are known, and their type.
+    Tensor(Shape, Scalar, Vec<Constant>),
     /// An array.
     Array(ArraySpec),
     /// A number that comes with each call.

@@ -91,7 +91,7 @@ impl<'py> PyHost<'py> {
                 Constant::Function(handle, bound)
             }
             "tuple" => Constant::Tuple(self.constants(&item(1)?)?),
-            "tensor" => Constant::Tensor(shape(&item(1)?)?, self.constants(&item(2)?)?),
+            "tensor" => Constant::Tensor(shape(&item(1)?)?, scalar(&text(2)?)?, self.constants(&item(3)?)?),
             "array" => Constant::Array(array_spec(fact)?),
             "number" => Constant::Number(number_spec(fact)?),
             "numbers" => {

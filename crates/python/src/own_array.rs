@@ -183,10 +183,15 @@ pub(crate) fn number_bits(scalar: Scalar, value: &Bound<'_, PyAny>) -> PyResult<
     if scalar == Scalar::Bool {
         return Ok(u64::from(value.is_truthy()?));
     }
-    // Floats are not cut off silently.
-    let value: i128 = value.extract().map_err(|_| {
-        PyTypeError::new_err(format!("a `{scalar}` is a whole number, found `{}`", type_name(value)))
-    })?;
+    // Floats are not cut off silently; truth values of NumPy are numbers, as those of Python are.
+    let name = type_name(value);
+    let value: i128 = match value.extract() {
+        Ok(value) => value,
+        Err(_) if name == "bool" || name == "bool_" => i128::from(value.is_truthy()?),
+        Err(_) => {
+            return Err(PyTypeError::new_err(format!("a `{scalar}` is a whole number, found `{name}`")));
+        }
+    };
     let bits = fold::wrap(scalar, value);
     if fold::whole(scalar, bits) != value {
         return Err(PyOverflowError::new_err(format!("{value} does not fit into a `{scalar}`")));

@@ -50,6 +50,8 @@ class ArrayAnnotation:
         return ArrayAnnotation, (self.dtype, self.ndim)
 
     def __repr__(self) -> str:
+        if self.dtype is None and self.ndim is None:
+            return "NDArray"
         return f"NDArray[{self.dtype}, {self.ndim}]"
 
 
@@ -170,8 +172,8 @@ def kind_of(annotation: Any) -> tuple[str, Any]:
         return "tensor", annotation
     if isinstance(annotation, StructType):
         return "struct", annotation
-    if isinstance(annotation, DType) or annotation in (int, float, bool):
-        return "scalar", scalar_of(annotation)
+    if isinstance(annotation, DType):
+        return "scalar", annotation
     if isinstance(annotation, type) and hasattr(annotation, "__dataclass_fields__"):
         return "object", annotation
     if isinstance(annotation, type) and getattr(annotation, "__keyprint_data_oriented__", False):

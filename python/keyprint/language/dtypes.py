@@ -110,7 +110,7 @@ def scalar_of(value: Any) -> DType | None:
     """Return the type of numbers that something stands for: ours, Python's, NumPy's, torch's."""
     if isinstance(value, DType):
         return value
-    if value in (int, float, bool):
+    if any(value is one for one in (int, float, bool)):
         from .settings import default_float, default_int
 
         return {int: default_int(), float: default_float(), bool: bool_}[value]

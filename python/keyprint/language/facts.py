@@ -16,7 +16,7 @@ from ..chains import function_of, lookup
 from ..dispatch import Kernel
 from .annotations import annotations_of, evaluate, fact_of_type, kind_of
 from .builtin import Builtin
-from .dtypes import DType, TensorType, name_of, scalar_of
+from .dtypes import BY_NAME, DType, TensorType, name_of, scalar_of
 from .errors import fact_error
 from .field import Field, StructField
 from .settings import current
@@ -143,13 +143,22 @@ class Facts:
         if value is Vector or value is Matrix:
             return ("builtin", "Vector" if value is Vector else "Matrix")
         if isinstance(value, Matrix):
-            return ("tensor", value.shape, [_typed(one, value.dtype) for one in value.entries])
+            return (
+                "tensor",
+                value.shape,
+                value.dtype.name,
+                [_typed(one, value.dtype) for one in value.entries],
+            )
         if isinstance(value, (list, tuple)):
             return ("tuple", [self.fact(one, f"{label}[{at}]") for at, one in enumerate(value)])
         if isinstance(value, (Field, StructField)):
             return self._field(value, label)
-        if isinstance(value, NdArray):
-            raise fact_error("assignment", f"the array `{label}` is not an argument", "pass it to the kernel")
+        if isinstance(value, NdArray) or hasattr(kind, "__array_interface__"):
+            raise fact_error(
+                "type",
+                f"the array `{label}` is inside of something that cannot hold arrays",
+                "pass it to the kernel, or put it into a tuple, a dataclass or a `@data_oriented` object",
+            )
         if isinstance(value, Struct):
             members = [(name, self.fact(one, name)) for name, one in value.to_dict().items()]
             return ("struct", members, self._struct_type(value._kind))
@@ -282,6 +291,10 @@ class Facts:
             members = argument.members or {}
             return ("tuple", [self.argument(one, f"{path}[{at}]", None) for at, one in members.items()])
         if kind == "object":
+            if argument.python_type in (Matrix, Vector):
+                shape = argument.element or ()
+                kind = TensorType(shape, BY_NAME[argument.dtype or "f32"])
+                return self._tensor(argument, path, kind)
             node = self._nodes.get(path)
             if node is None:
                 node = self._nodes[path] = Node(argument, path, fields)
@@ -304,16 +317,6 @@ class Facts:
             # An object is what is read of it later.
             return type(argument) if isinstance(fact, tuple) and fact[0] == "object" else fact
 
-        if (
-            isinstance(value, NdArray)
-            or hasattr(type(value), "__array_interface__")
-            or hasattr(value, "__dlpack__")
-        ):
-            raise fact_error(
-                "type",
-                f"the array `{path}` is inside of something of which nothing says what counts",
-                "put it into a dataclass or a `@data_oriented` object, or pass it",
-            )
         # Recorded for the argument as a whole: whoever holds it may change any part of the way.
         observed.note(read, read_value(self, value, path))
         fact = self.fact(value, path)
@@ -354,6 +357,8 @@ class Facts:
             return ("number", path, what.name, True)
         if kind == "array" and argument.kind == "array":
             return self._array(argument, path, what)
+        if kind == "tensor":
+            return self._tensor(argument, path, what)
         if kind == "object":
             return self.argument(argument, path, what)
         return self.argument(argument, path, None)
@@ -407,6 +412,8 @@ class Facts:
         """Return what a parameter is that is annotated with a type of vectors or matrices."""
         members = argument.members or {}
         places: list[str] = []
+        if argument.kind == "value" and isinstance(argument.value, (Matrix, tuple)):
+            return self.fact(wanted(*argument.value), path)
         if argument.kind == "object" and argument.python_type in (Matrix, Vector):
             items = members["_items"]
             places = [f"{path}._items[{at}]" for at in (items.members or {})]
@@ -424,6 +431,10 @@ class Facts:
     # -- Functions ---------------------------------------------------------------------------------
 
     def _function(self, function: Any) -> tuple[Any, ...]:
+        if function.__name__ == "<lambda>":
+            raise fact_error(
+                "syntax", "a `lambda` cannot be called in a kernel", "write a function with `def`"
+            )
         source = self._sources.of(function.__code__, function.__globals__)
         found = self._sources.located(source, function.__globals__)
         name = function.__qualname__

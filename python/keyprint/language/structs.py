@@ -53,6 +53,9 @@ class Struct:
 
     __slots__ = ("_kind", "_values")
 
+    #: Kernels are compiled for the numbers in it.
+    __keyprint_by_value__ = True
+
     def __init__(self, kind: StructType, values: dict[str, Any]) -> None:
         object.__setattr__(self, "_kind", kind)
         object.__setattr__(self, "_values", values)

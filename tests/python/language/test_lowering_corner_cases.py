@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -473,3 +475,131 @@ def test_long_sums():
         spec.loader.exec_module(module)
         names["k"] = module.k
         assert names["k"](2) == 600
+
+
+@kp.func
+def with_effects(s):
+    t = s
+    t += 1.0
+    return t
+
+
+@kp.func
+def add_to_first(a: kp.template(), s):
+    a[0] += s
+
+
+@kp.func
+def set_it(a: kp.template(), s):
+    a = s  # noqa: F841
+
+
+@kp.kernel
+def references_before_effects(y: Vectors, o: Floats):
+    v = kp.Vector([0.0, 0.0])
+    add_to_first(v, with_effects(1.0))
+    add_to_first(s=with_effects(1.0), a=v)
+    add_to_first(y[1], with_effects(1.0))
+    n = 0.0
+    set_it(n, with_effects(4.0))
+    o[0], o[1] = v[0], n
+
+
+def test_references_stay_while_later_arguments_are_computed():
+    y, o = np.zeros((2, 2), np.float32), np.zeros(2, np.float32)
+    references_before_effects(y, o)
+    assert (o.tolist(), y.tolist()) == ([4, 5], [[0, 0], [2, 0]])
+
+
+WIDE = kp.Vector([1.0, 2.0], kp.f64)
+
+
+@dataclasses.dataclass
+class WithVector:
+    v: kp.types.vector(2, kp.f64)
+    w: kp.template() = None
+
+
+@kp.kernel
+def of_global() -> kp.f64:
+    return WIDE[0] / 3
+
+
+@kp.kernel
+def of_member(p: WithVector) -> kp.f64:
+    return p.v[0] / 3 + p.v.y
+
+
+def test_vectors_keep_their_type():
+    assert of_global() == 1 / 3
+    assert of_member(WithVector(kp.Vector([1.0, 2.0], kp.f64))) == 1 / 3 + 2
+    made = of_member.observations.key_made
+    assert of_member(WithVector(kp.Vector([2.0, 5.0], kp.f64))) == 2 / 3 + 5
+    assert of_member.observations.key_made == made
+    assert of_member(WithVector((1.0, 2.0))) == 1 / 3 + 2
+    with pytest.raises(kp.KernelTypeError, match="has 2 numbers, found 3"):
+        of_member(WithVector(kp.Vector([1.0, 2.0, 3.0], kp.f64)))
+
+
+@kp.kernel
+def of_struct(s: Pair) -> kp.f32:
+    return s.m + s.p.y
+
+
+@kp.kernel
+def of_template(s: kp.template()) -> kp.f32:
+    return s.m + s.p.y
+
+
+def test_structs_as_arguments():
+    assert of_struct(Pair(1.0, [2.0, 3.0])) == 4
+    assert of_struct(Pair(1.5, [2.0, 3.0])) == 4.5
+    assert of_template(Pair(1.0, [2.0, 3.0])) == 4
+
+
+class Lists:
+    def __init__(self, array):
+        self.items = [array]
+
+
+@kp.kernel
+def in_a_list(o: kp.template()) -> kp.f64:
+    return o.items[0][0]
+
+
+f = lambda x: x + 1  # noqa: E731
+
+
+@kp.kernel
+def calls_lambda(x: kp.f64) -> kp.f64:
+    return f(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing says what counts")
+def test_what_cannot_be_is_said():
+    for array in (np.ones(3), kp.ndarray(kp.f64, 3)):
+        with pytest.raises(kp.KernelTypeError, match="inside of something that cannot hold arrays"):
+            in_a_list(Lists(array))
+    with pytest.raises(kp.KernelError, match="a `lambda` cannot be called in a kernel"):
+        calls_lambda(1.0)
+
+
+@kp.kernel
+def increase_all(a: kp.types.NDArray[kp.i64, 2]):
+    for i, j in a:
+        a[i, j] += 1
+
+
+def test_an_array_that_holds_elements_twice():
+    strided = np.lib.stride_tricks.as_strided
+    base = np.zeros(100, np.int64)
+    for shape, strides in (((50, 2), (0, 8)), ((10, 10), (8, 8)), ((5, 20), (152, 8))):
+        with pytest.raises(kp.KernelRuntimeError) as caught:
+            increase_all(strided(base, shape, strides, writeable=True))
+        assert caught.value.code == "overlap"
+    increase_all(base.reshape(10, 10).T[::-1, ::2])
+    assert base.sum() == 50
+
+
+def test_truth_values_of_numpy_are_numbers():
+    assert number_known_before_a_branch(np.bool_(True)) == 4

@@ -154,7 +154,7 @@ def test_indexing_of_variables():
 def builders(out: Numbers):
     for i in range(1):
         out[0, 0] = kp.Vector.zero(kp.f64, 3).sum() + kp.Vector.one(kp.f64, 3).sum()
-        out[0, 1] = kp.Vector.unit(kp.f64, 3, 1).y if kp.static(False) else 1
+        out[0, 1] = kp.Vector.unit(3, 1).y
         out[0, 2] = vec3(2.0).sum()
         out[0, 3] = vec3(1.0, 2.0, 3.0).z
         out[0, 4] = vec3(vec2(1.0, 2.0), 3.0).y

@@ -91,6 +91,8 @@ pub fn builtin(name: &str) -> Option<&'static str> {
 struct Arguments {
     values: Vec<Value>,
     keywords: Vec<(String, Value)>,
+    /// Where values are that can be assigned to: those by position, then those by name.
+    places: Vec<Option<Value>>,
 }
 
 impl Lowerer<'_> {
@@ -113,6 +115,7 @@ impl Lowerer<'_> {
                 let mut arguments = self.arguments(call, &["*"])?;
                 if let Some(bound) = bound {
                     arguments.values.insert(0, Value::Constant(*bound));
+                    arguments.places.insert(0, None);
                 }
                 self.inline(handle, arguments, false)
             }
@@ -124,6 +127,7 @@ impl Lowerer<'_> {
                         unreachable!("found before")
                     };
                     let handle = *handle;
+                    arguments.places.insert(0, is_place(&of).then(|| (*of).clone()));
                     arguments.values.insert(0, *of);
                     return self.inline(handle, arguments, true);
                 }
@@ -163,11 +167,13 @@ impl Lowerer<'_> {
             let values = self.items(&exprs[..positional])?;
             let rest: Vec<&ast::Expr> = exprs[positional..].iter().collect();
             let named = self.operands(&rest)?;
-            return Ok(Arguments { values, keywords: names.into_iter().zip(named).collect() });
+            let places = vec![None; values.len() + named.len()];
+            return Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places });
         }
-        let mut values = self.operands(&exprs.iter().collect::<Vec<_>>())?;
+        let found = self.operands_and_places(&exprs.iter().collect::<Vec<_>>())?;
+        let (mut values, places): (Vec<Value>, Vec<Option<Value>>) = found.into_iter().unzip();
         let named = values.split_off(positional);
-        Ok(Arguments { values, keywords: names.into_iter().zip(named).collect() })
+        Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places })
     }
 
     fn counted(
@@ -205,7 +211,7 @@ impl Lowerer<'_> {
             return Err(LangError::new("recursion", format!("`{}` calls itself", known.source.name))
                 .hint("functions are inlined: write a loop instead"));
         }
-        let mut given: Vec<Option<Value>> = vec![None; source.parameters.len()];
+        let mut given: Vec<Option<(Value, Option<Value>)>> = vec![None; source.parameters.len()];
         if arguments.values.len() > given.len() {
             return Err(LangError::new(
                 "argument-count",
@@ -217,10 +223,11 @@ impl Lowerer<'_> {
                 ),
             ));
         }
-        for (at, value) in arguments.values.into_iter().enumerate() {
-            given[at] = Some(value);
+        let mut places = arguments.places.into_iter();
+        for ((at, value), place) in arguments.values.into_iter().enumerate().zip(places.by_ref()) {
+            given[at] = Some((value, place));
         }
-        for (name, value) in arguments.keywords {
+        for ((name, value), place) in arguments.keywords.into_iter().zip(places) {
             let Some(at) = source.parameters.iter().position(|one| one.name == name) else {
                 return Err(LangError::new(
                     "argument-count",
@@ -233,13 +240,13 @@ impl Lowerer<'_> {
                     format!("`{}` is given `{name}` twice", source.name),
                 ));
             }
-            given[at] = Some(value);
+            given[at] = Some((value, place));
         }
         let mut names = FxHashMap::default();
         for (at, (parameter, value)) in source.parameters.iter().zip(given).enumerate() {
-            let value = match (value, &parameter.default) {
-                (Some(value), _) => value,
-                (None, Some(default)) => self.load_constant(default.clone())?,
+            let (value, place) = match (value, &parameter.default) {
+                (Some(given), _) => given,
+                (None, Some(default)) => (self.load_constant(default.clone())?, None),
                 (None, None) => {
                     return Err(LangError::new(
                         "argument-count",
@@ -249,6 +256,7 @@ impl Lowerer<'_> {
             };
             let by_reference = is_method && at == 0;
             let annotation = if by_reference { &Annotation::Template } else { &parameter.annotation };
+            let value = if *annotation == Annotation::Template { place.unwrap_or(value) } else { value };
             let binding = self.bind_argument(&parameter.name, annotation, value)?;
             names.insert(parameter.name.clone(), binding);
         }
@@ -340,7 +348,7 @@ impl Lowerer<'_> {
     }
 
     fn build_struct(&mut self, kind: std::rc::Rc<StructType>, call: &ast::ExprCall) -> Lower<Value> {
-        let Arguments { values, keywords } = self.arguments(call, &["*"])?;
+        let Arguments { values, keywords, .. } = self.arguments(call, &["*"])?;
         if values.len() > kind.members.len() {
             return Err(LangError::new(
                 "argument-count",
@@ -777,7 +785,7 @@ impl Lowerer<'_> {
     }
 
     fn random(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
-        let Arguments { mut values, keywords } = self.arguments(call, &["dtype"])?;
+        let Arguments { mut values, keywords, .. } = self.arguments(call, &["dtype"])?;
         values.extend(keywords.into_iter().map(|(_, value)| value));
         let scalar = match values.pop() {
             Some(value) => self.known_scalar_type(value)?,
@@ -831,7 +839,7 @@ impl Lowerer<'_> {
     // -- Vectors and matrices --------------------------------------------------------------------
 
     fn build_tensor(&mut self, call: &ast::ExprCall) -> Lower<Value> {
-        let Arguments { mut values, keywords } = self.arguments(call, &["dt", "dtype"])?;
+        let Arguments { mut values, keywords, .. } = self.arguments(call, &["dt", "dtype"])?;
         let mut wanted = None;
         for (_, value) in keywords {
             wanted = Some(self.known_scalar_type(value)?);
@@ -860,7 +868,15 @@ impl Lowerer<'_> {
                 self.tensor_method(matrix, "transpose", Vec::new())
             };
         }
-        let scalar = self.known_scalar_type(values.remove(0))?;
+        // `Vector.unit(n, i)` names the type last, if at all; the others name it first.
+        let scalar = match (name, values.len()) {
+            ("Vector.unit", 3) => {
+                let last = values.pop().expect("there are three");
+                self.known_scalar_type(last)?
+            }
+            ("Vector.unit", _) => self.options.default_int,
+            _ => self.known_scalar_type(values.remove(0))?,
+        };
         let what = "the size of a vector or matrix";
         let mut sizes = Vec::new();
         let fill = (name == "Vector.filled").then(|| values.pop()).flatten();
@@ -1017,7 +1033,7 @@ impl Lowerer<'_> {
 }
 
 /// Whether a value is something that can be assigned to, wherever it is.
-fn is_place(value: &Value) -> bool {
+pub(super) fn is_place(value: &Value) -> bool {
     match value {
         Value::Scalar(Expr::Load(_) | Expr::Lane(..), _) | Value::Element(..) => true,
         Value::Scalar(Expr::Local(_), _) | Value::Variable(..) => true,

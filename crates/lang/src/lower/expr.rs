@@ -143,18 +143,30 @@ impl Lowerer<'_> {
 
     /// Lowers several expressions, in order: what an earlier one found does not change by a later one.
     pub(super) fn operands(&mut self, exprs: &[&ast::Expr]) -> Lower<Vec<Value>> {
+        Ok(self.operands_and_places(exprs)?.into_iter().map(|(value, _)| value).collect())
+    }
+
+    /// The same, with the place of each that has one: what it is of may change, but not where it is.
+    pub(super) fn operands_and_places(&mut self, exprs: &[&ast::Expr]) -> Lower<Vec<(Value, Option<Value>)>> {
         let mut values = Vec::new();
         let mut ends = Vec::new();
         for expr in exprs {
             values.push(self.expr(expr)?);
             ends.push(self.block().statements.len());
         }
-        for at in (0..values.len().saturating_sub(1)).rev() {
+        let mut found = Vec::new();
+        for (at, mut value) in values.into_iter().enumerate().rev() {
+            let mut place = super::call::is_place(&value).then(|| value.clone());
             if self.has_effects(ends[at]) {
-                self.stabilise(&mut values[at], ends[at])?;
+                self.stabilise(&mut value, ends[at])?;
+                if let Some(place) = &mut place {
+                    self.stabilise_place(place, ends[at])?;
+                }
             }
+            found.push((value, place));
         }
-        Ok(values)
+        found.reverse();
+        Ok(found)
     }
 
     /// Whether statements from one on may change something.
@@ -585,12 +597,9 @@ impl Lowerer<'_> {
                 };
                 (*shape, *scalar, (0..shape.len()).map(lane).collect())
             }
-            Value::Constant(Constant::Tensor(shape, items)) => {
-                let items = items.iter().map(|item| self.scalar(Value::Constant(item.clone())));
-                let items: Vec<_> = items.collect::<Lower<_>>()?;
-                let scalar = items.iter().map(|one| one.1).reduce(Scalar::promote).unwrap_or(Scalar::F32);
-                let items = items.into_iter().map(|(one, from)| fold::cast(from, scalar, one)).collect();
-                (*shape, scalar, items)
+            Value::Constant(Constant::Tensor(shape, scalar, items)) => {
+                let items = items.iter().map(|item| self.scalar_as(Value::Constant(item.clone()), *scalar));
+                (*shape, *scalar, items.collect::<Lower<_>>()?)
             }
             Value::Constant(Constant::Numbers(shape, specs)) => {
                 let scalar = specs.first().map_or(Scalar::F32, |spec| spec.scalar);

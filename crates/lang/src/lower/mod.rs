@@ -40,10 +40,10 @@ use crate::ir::{
 use crate::types::{Scalar, Shape};
 
 /// Expressions and blocks inside each other, deeper than this, are refused.
-const MOST_LEVELS: u32 = 400;
+const MOST_LEVELS: u32 = 700;
 
 /// All levels of all functions that are being inlined into each other.
-const MOST_LEVELS_IN_ALL: u32 = 1200;
+const MOST_LEVELS_IN_ALL: u32 = 1500;
 
 /// A kernel that grows beyond this many statements is refused: something is unrolled that should not be.
 const MOST_STATEMENTS: usize = 200_000;

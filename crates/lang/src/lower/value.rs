@@ -104,7 +104,7 @@ pub(super) fn describe(constant: &Constant) -> String {
         Constant::Builtin(name) => format!("`{name}`"),
         Constant::Function(..) => "a function".to_owned(),
         Constant::Tuple(items) => format!("a tuple of {}", items.len()),
-        Constant::Tensor(shape, _) => tensor_text(*shape, None),
+        Constant::Tensor(shape, scalar, _) => tensor_text(*shape, Some(*scalar)),
         Constant::Array(spec) => array_text(spec.scalar, spec.ndim, spec.element),
         Constant::Number(spec) => format!("a `{}`", spec.scalar),
         Constant::Numbers(shape, _) => tensor_text(*shape, None),

@@ -8,8 +8,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{
-    ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Local, LocalId, Parallel,
-    Place, Reduction,
+    ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, Local, LocalId,
+    Parallel, Place, Reduction,
 };
 use crate::passes::fold;
 use crate::types::Scalar;
@@ -79,7 +79,9 @@ fn own_elements(kernel: &mut Kernel, one: &mut Parallel) {
     let mut arrays: Vec<ArrayId> = arrays.into_iter().collect();
     arrays.sort_unstable();
     for (at, array) in arrays.iter().enumerate() {
-        for other in &arrays[at + 1..] {
+        // With itself: an array of any strides may hold an element twice.
+        let is_strided = kernel.arrays[*array as usize].layout == Layout::Strided;
+        for other in &arrays[if is_strided { at } else { at + 1 }..] {
             if !kernel.apart.contains(&(*array, *other)) {
                 kernel.apart.push((*array, *other));
             }
