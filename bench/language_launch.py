@@ -32,6 +32,7 @@ def program(directory: str):
     """Return kernels, from a file as those of a program are."""
     total = lambda prefix: " + ".join(f"{prefix}{name}[0]" for name in NAMES)  # noqa: E731
     text = f"""
+import dataclasses
 import keyprint as kp
 
 A = kp.types.NDArray[kp.f32, 1]
@@ -204,7 +205,9 @@ def cold_compiles(directory):
     for at in range(9):
         path = os.path.join(directory, f"cold{at}.py")
         with open(path, "w") as file:
-            file.write(WARM.split("x, y =")[0].replace("a * x[i]", f"a * x[i] + {at}").replace("import sys\n", ""))
+            file.write(
+                WARM.split("x, y =")[0].replace("a * x[i]", f"a * x[i] + {at}").replace("import sys\n", "")
+            )
         spec = importlib.util.spec_from_file_location(f"cold{at}", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

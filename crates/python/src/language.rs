@@ -1,6 +1,5 @@
 //! The kernel language, bound: lowering with a host of Python objects, the C compiler, loading.
 
-use std::ffi::c_void;
 use std::rc::Rc;
 
 use keyprint_codegen::generate;
@@ -14,10 +13,11 @@ use keyprint_lang::{LangError, Options, Returned, ir, lower, passes};
 use keyprint_runtime::toolchain::{self, Compiler};
 use keyprint_runtime::{failure, output, pool, random, table};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+
+use crate::launch;
 
 /// Answers by asking a Python object.
 struct PyHost<'py> {
@@ -427,7 +427,7 @@ pub(crate) fn _language_version() -> String {
 #[pyfunction]
 #[pyo3(signature = (path, /))]
 pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
-    table::set_lock(table::Lock { release, take });
+    table::set_lock(table::Lock { release: launch::release, take: launch::take });
     let text = std::ffi::CString::new(path)?;
     // SAFETY: the object was made by our compiler, or verified to be one that was: loading it runs nothing,
     // and its functions have these types.
@@ -447,22 +447,6 @@ pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
         let _ = py;
         Ok(entry as usize)
     }
-}
-
-/// Lets other threads run Python.
-fn release() -> *mut c_void {
-    // SAFETY: kernels are launched with the lock held; one that has let go of it already is told so.
-    unsafe {
-        if ffi::PyGILState_Check() == 0 {
-            return std::ptr::null_mut();
-        }
-        ffi::PyEval_SaveThread().cast()
-    }
-}
-
-fn take(token: *mut c_void) {
-    // SAFETY: what `release` returned on this thread.
-    unsafe { ffi::PyEval_RestoreThread(token.cast()) };
 }
 
 /// What the last kernel that failed on this thread reported: the site and the numbers.

@@ -106,7 +106,6 @@ pub fn compile(compiler: &Compiler, flags: &[String], text: &str) -> Result<Vec<
         .arg(&object)
         .arg(&source)
         .args(["-lm", "-lgcc"])
-        .current_dir(directory.path())
         .stdin(Stdio::null())
         .output()
         .map_err(|source| start_error(compiler, source))?;

@@ -293,8 +293,8 @@ class Facts:
         if kind == "object":
             if argument.python_type in (Matrix, Vector):
                 shape = argument.element or ()
-                kind = TensorType(shape, BY_NAME[argument.dtype or "f32"])
-                return self._tensor(argument, path, kind)
+                tensor = TensorType(shape, BY_NAME[argument.dtype or "f32"])
+                return self._tensor(argument, path, tensor)
             node = self._nodes.get(path)
             if node is None:
                 node = self._nodes[path] = Node(argument, path, fields)

@@ -502,6 +502,11 @@ impl Step {
         }
     }
 
+    /// Whether it looks at an argument itself.
+    pub(super) fn is_argument(&self) -> bool {
+        matches!(self.source, Source::Argument(_))
+    }
+
     pub(super) fn is_own(&self) -> bool {
         matches!(self.check, Check::Own(..))
     }

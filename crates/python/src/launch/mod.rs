@@ -12,6 +12,7 @@
 //! | [`check`] | whether arguments are what an entry was made for |
 //! | [`array`] | what counts of an array |
 //! | [`pack`] | arguments as words, for native code |
+//! | [`lock`] | the interpreter's lock, while native code runs |
 //!
 //! # Invariants
 //!
@@ -24,6 +25,7 @@ mod array;
 mod bind;
 mod check;
 mod kernel;
+mod lock;
 mod pack;
 
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
@@ -31,3 +33,4 @@ pub(crate) use self::check::_set_target_type;
 pub(crate) use self::kernel::{
     _add_entry, _add_world, _forget_worlds, _has_world, _kernel_stats, _kernel_type, _make_kernel,
 };
+pub(crate) use self::lock::{release, take};

@@ -12,6 +12,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 use super::array::DlTensor;
 use super::check::{Step, own, pass_quietly};
+use super::lock::with_arrays;
 use crate::language::show_output;
 use crate::ndarray;
 use crate::own_array::number_bits;
@@ -98,8 +99,9 @@ pub(super) struct NativeCall {
     output: Output,
     /// Whether making the words may run Python code.
     runs_python: bool,
-    /// Whether other threads may run Python meanwhile: what members hold is owned then.
-    unlocks: bool,
+    /// Steps that found arrays in members, if other threads may run Python meanwhile: they are owned then. The
+    /// arguments themselves are the caller's.
+    held: Vec<usize>,
     /// What keeps the code in memory.
     pub(super) keep: Py<PyAny>,
 }
@@ -168,7 +170,10 @@ impl NativeCall {
         let function = unsafe { std::mem::transmute::<usize, Function>(address) };
         let plain = |(step, word): &(usize, Word)| !word.is_number() || steps[*step].is_plain_number();
         let runs_python = !found.iter().all(plain);
-        Ok(Self { function, words: found, output, runs_python, unlocks, keep })
+        let is_address = |word: &Word| matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress);
+        let in_members = found.iter().filter(|(step, word)| is_address(word) && !steps[*step].is_argument());
+        let held = if unlocks { in_members.map(|(step, _)| *step).collect() } else { Vec::new() };
+        Ok(Self { function, words: found, output, runs_python, held, keep })
     }
 
     /// Packs what the steps found and calls the function; nothing if that is not so any more.
@@ -230,17 +235,10 @@ impl NativeCall {
             block[self.words.len() + at].write(0);
         }
         // While others run Python, members of objects may be rebound: what they held stays.
-        let holds = self.unlocks && kept.is_empty();
-        if holds {
-            // SAFETY: live objects, as the steps found them.
-            self.arrays(values).for_each(|object| unsafe { ffi::Py_INCREF(object) });
-        }
-        // SAFETY: the function takes this many words, as whoever made it said.
-        let status = unsafe { (self.function)(block.as_mut_ptr().cast()) };
-        if holds {
-            // SAFETY: owned since before the call; the lock is held again.
-            self.arrays(values).for_each(|object| unsafe { ffi::Py_DECREF(object) });
-        }
+        let held: &[usize] = if kept.is_empty() { &self.held } else { &[] };
+        let words = block.as_mut_ptr().cast();
+        // SAFETY: the function takes this many words, as whoever made it said; the values are what the steps found.
+        let status = unsafe { with_arrays(held, values, || (self.function)(words)) };
         if output::is_pending() {
             show_output(py)?;
         }
@@ -261,15 +259,6 @@ impl NativeCall {
                 build.call1(py, (PyTuple::new(py, items)?,))?.into_ptr()
             }
         }))
-    }
-
-    /// The arrays whose addresses are handed over.
-    fn arrays<'v>(
-        &self,
-        values: &'v [*mut ffi::PyObject],
-    ) -> impl Iterator<Item = *mut ffi::PyObject> + use<'_, 'v> {
-        let is_address = |word: &Word| matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress);
-        self.words.iter().filter(move |(_, word)| is_address(word)).map(|(step, _)| values[*step])
     }
 
     /// What a status means: whoever made the code may say.
