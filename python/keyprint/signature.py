@@ -376,6 +376,8 @@ class _Maker:
                 else self._vector(value, source, path)
             )
         if hasattr(kind, "__keyprint_by_value__"):
+            # What its type defines counts as a class does.
+            self._count(f"type of {path}", self._resolution(getattr(value, kind.__keyprint_by_value__)))
             return self._by_digest(value, source, path)
         if hasattr(kind, "__cache_signature__"):
             self._used_methods(kind, node, path)

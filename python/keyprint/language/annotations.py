@@ -9,6 +9,7 @@ from .structs import StructType, struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Final
 
 __all__ = [
@@ -125,7 +126,7 @@ class _Types:
 types: Final = _Types
 
 
-def evaluate(annotation: Any, owner: Any, frames: int = 0) -> Any:
+def evaluate(annotation: Any, owner: Any, local: Mapping[str, Any] | None = None) -> Any:
     """Return what an annotation is, if it is written as a text, or postponed."""
     if not isinstance(annotation, str):
         return annotation
@@ -139,21 +140,22 @@ def evaluate(annotation: Any, owner: Any, frames: int = 0) -> Any:
                 names[name] = cell.cell_contents
             except ValueError:
                 continue
-    # Names of the function that is being run while this one is defined.
-    frame = sys._getframe(1)
-    local: dict[str, Any] = {}
-    while frame is not None and frames:
-        local = {**frame.f_locals, **local}
-        frame, frames = frame.f_back, frames - 1  # type: ignore[assignment]
     return eval(annotation, names, local)
 
 
-def annotations_of(function: Any, frames: int = 0) -> dict[str, Any]:
+def names_of_caller() -> dict[str, Any]:
+    """Return the names of whoever called into this package: of the function in which another is defined."""
+    frame = sys._getframe(1)
+    while (
+        frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "keyprint"
+    ):
+        frame = frame.f_back
+    return dict(frame.f_locals)
+
+
+def annotations_of(function: Any, local: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the annotations of a function by parameter; ``return`` is among them."""
-    return {
-        name: evaluate(annotation, function, frames + 1 if frames else 0)
-        for name, annotation in function.__annotations__.items()
-    }
+    return {name: evaluate(one, function, local) for name, one in function.__annotations__.items()}
 
 
 def kind_of(annotation: Any) -> tuple[str, Any]:

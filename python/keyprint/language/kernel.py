@@ -10,7 +10,7 @@ from ..dispatch import jit
 from ..function_key import unwrap
 from ..specialization import Artifact, NativeCode
 from ..version import __version__
-from .annotations import annotations_of, kind_of
+from .annotations import annotations_of, kind_of, names_of_caller
 from .errors import (
     KernelAssertionError,
     KernelError,
@@ -62,7 +62,14 @@ def func(function: Any = None, **ignored: Any) -> Any:
 
     def make(function: Any) -> Any:
         wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
-        made = Func(unwrap(function))
+        inner = unwrap(function)
+        try:  # noqa: SIM105 (`contextlib` is not loaded for this)
+            # Names of the function that defines this one are only known now.
+            _evaluate(inner)
+        except (NameError, AttributeError):
+            # What is defined later is looked up when it is needed.
+            pass
+        made = Func(inner)
         return made if wrap is None else wrap(made)
 
     return make if function is None else make(function)
@@ -123,9 +130,25 @@ def _make(function: Any, fastcache: bool | None, on_drift: str) -> Any:
     return made if wrap is None else wrap(made)
 
 
+def _evaluate(function: types.FunctionType) -> None:
+    """Have the annotations of a function be what they mean, if they are written as texts, or postponed."""
+    if any(isinstance(one, str) for one in function.__annotations__.values()):
+        function.__annotations__ = annotations_of(function, names_of_caller())
+
+
 def _options(function: types.FunctionType) -> dict[str, Any]:
     """Return how parameters are taken, by their annotations."""
-    annotations = annotations_of(function, frames=6)
+    try:
+        _evaluate(function)
+    except Exception as error:
+        raise make_kernel_error(
+            "annotation",
+            f"an annotation of `{function.__qualname__}` cannot be evaluated: {error}",
+            "define the names in it before the kernel",
+            [],
+            [],
+        ) from error
+    annotations = dict(function.__annotations__)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     scalars: dict[str, str] = {}

@@ -130,6 +130,8 @@ def init(
         _seed(random_seed % 2**64)
     current.cache = offline_cache is not False and src_ll_cache is not False
     current.cache_path = offline_cache_file_path
+    # Another thread may have looked at settings that were half said.
+    TARGET.reset()
 
 
 def reset() -> None:

@@ -53,8 +53,8 @@ class Struct:
 
     __slots__ = ("_kind", "_values")
 
-    #: Kernels are compiled for the numbers in it.
-    __keyprint_by_value__ = True
+    #: Kernels are compiled for the numbers in it, and for what its type defines.
+    __keyprint_by_value__ = "_kind"
 
     def __init__(self, kind: StructType, values: dict[str, Any]) -> None:
         object.__setattr__(self, "_kind", kind)
@@ -89,7 +89,8 @@ class Struct:
     def __fingerprint__(self) -> Any:
         from .. import rule
 
-        return rule.ordered(self._kind, list(self._values.items()), tag="keyprint struct")
+        members = [(name, str(kind)) for name, kind in self._kind.members.items()]
+        return rule.ordered(self._kind.name, members, list(self._values.items()), tag="keyprint struct")
 
 
 def _member(struct: str, name: str, kind: Any) -> Any:

@@ -470,3 +470,23 @@ def test_what_says_nothing_runs_and_is_not_kept():
     one.config = Config(1)
     one.run(out)
     assert Configured.run.observations.stored == 0
+
+
+def test_annotations_that_are_postponed_know_local_names():
+    # This file postpones its annotations.
+    width = kp.types.vector(2, kp.f32)
+
+    @kp.func
+    def first(v: width) -> kp.f32:
+        return v.x
+
+    @kp.kernel
+    def k(v: width, n: int, x: kp.types.NDArray[width, 1]) -> float:
+        return first(v) + n + x[0].y
+
+    assert k((1.0, 2.0), 3, np.array([[5, 6]], np.float32)) == 10
+    with pytest.raises(kp.KernelError, match="cannot be evaluated"):
+
+        @kp.kernel
+        def other(x: not_there):  # noqa: F821
+            pass

@@ -201,3 +201,37 @@ def test_importing_loads_no_numpy(tmp_path):
     print("numpy" in sys.modules, "torch" in sys.modules)
     """
     assert run(tmp_path, program=textwrap.dedent(program)).stdout == "False False\n"
+
+
+STRUCTS = """
+import sys
+import keyprint as kp
+
+
+@kp.dataclass
+class Ball:
+    radius: kp.f32
+
+    @kp.func
+    def area(self):
+        return 3.0 * self.radius * self.radius
+
+
+@kp.kernel
+def of(b: kp.template()) -> kp.f32:
+    return b.area() + b.radius
+
+
+print(of(Ball(2.0)), of(Ball(1.0)), of(Ball(2.0)))
+print(of.observations.compiled, file=sys.stderr)
+"""
+
+
+def test_what_structs_define_counts(tmp_path):
+    first = run(tmp_path, program=STRUCTS)
+    assert (first.stdout, first.stderr) == ("14.0 4.0 14.0\n", "2\n"), first.stderr
+    assert run(tmp_path, program=STRUCTS).stderr == "0\n"
+    edited = run(tmp_path, program=STRUCTS.replace("3.0 *", "4.0 *"))
+    assert (edited.stdout, edited.stderr) == ("18.0 5.0 18.0\n", "2\n")
+    typed = run(tmp_path, program=STRUCTS.replace("radius: kp.f32", "radius: kp.i32"))
+    assert typed.stderr == "2\n"
