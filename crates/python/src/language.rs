@@ -280,10 +280,24 @@ pub(crate) struct KernelCode {
     warnings: Vec<(String, String, u32)>,
 }
 
+/// Room for code that is nested as deeply as is allowed, whatever stack the thread has.
+const STACK: usize = 32 << 20;
+
 /// Lowers a function for arguments and writes it as C. `host` answers what the text does not say.
 #[pyfunction]
 #[pyo3(signature = (host, function, arguments, default_int, default_float, debug, /))]
 pub(crate) fn _lower<'py>(
+    host: &Bound<'py, PyAny>,
+    function: Bound<'py, PyAny>,
+    arguments: Vec<Bound<'py, PyAny>>,
+    default_int: &str,
+    default_float: &str,
+    debug: bool,
+) -> PyResult<KernelCode> {
+    stacker::grow(STACK, || lower_here(host, function, arguments, default_int, default_float, debug))
+}
+
+fn lower_here<'py>(
     host: &Bound<'py, PyAny>,
     function: Bound<'py, PyAny>,
     arguments: Vec<Bound<'py, PyAny>>,

@@ -384,8 +384,19 @@ impl NdArray {
             unsafe { std::ptr::write_bytes(self.data, 0, self.bytes()) };
             return Ok(());
         }
-        for at in 0..count {
-            self.write(at, lanes[at % lanes.len()]);
+        if count == 0 {
+            return Ok(());
+        }
+        for (at, bits) in lanes.iter().enumerate() {
+            self.write(at, *bits);
+        }
+        // What is there already is copied behind itself, twice as much each time.
+        let (all, mut done) = (self.bytes(), lanes.len() * self.scalar.bytes() as usize);
+        while done < all {
+            let more = done.min(all - done);
+            // SAFETY: both parts are inside of the memory, one behind the other.
+            unsafe { std::ptr::copy_nonoverlapping(self.data, self.data.add(done), more) };
+            done += more;
         }
         Ok(())
     }

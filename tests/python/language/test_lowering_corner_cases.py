@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import threading
 
 import numpy as np
 import pytest
@@ -461,20 +463,32 @@ def test_tuples_can_be_chosen_and_rows_assigned():
     assert o.tolist() == [3, 4, 7, 8]
 
 
-def test_long_sums():
-    text = " + ".join(["a"] * 300)
-    names = {}
-    import importlib.util
-    import tempfile
-
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-        file.write(f"import keyprint as kp\n\n\n@kp.kernel\ndef k(a: kp.i32) -> kp.i32:\n    return {text}\n")
-        file.flush()
-        spec = importlib.util.spec_from_file_location("long_sums", file.name)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        names["k"] = module.k
-        assert names["k"](2) == 600
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        (" + ".join(["a"] * 300), 600),
+        ("-" * 600 + "a", 2),
+        ("abs(" * 80 + "a" + ")" * 80, 2),
+        ("1 if a < 0 else " * 80 + "a", 2),
+    ],
+)
+def test_deep_expressions_on_a_small_stack(expression, wanted, tmp_path):
+    path = tmp_path / "deep.py"
+    path.write_text(
+        f"import keyprint as kp\n\n\n@kp.kernel\ndef k(a: kp.i32) -> kp.i32:\n    return {expression}\n"
+    )
+    spec = importlib.util.spec_from_file_location("deep", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = []
+    before = threading.stack_size(512 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: found.append(module.k(2)))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert found == [wanted]
 
 
 @kp.func
