@@ -314,6 +314,16 @@ class NdArray:
     def __new__(
         cls, scalar: str, shape: Sequence[int], element: Sequence[int], dtype: Any, needs_grad: bool, /
     ) -> Self: ...
+    @staticmethod
+    def view(
+        scalar: str,
+        shape: Sequence[int],
+        element: Sequence[int],
+        dtype: Any,
+        address: int,
+        owner: Any,
+        /,
+    ) -> NdArray: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property

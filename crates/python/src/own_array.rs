@@ -36,7 +36,10 @@ pub(crate) struct NdArray {
     pub(crate) scalar: Scalar,
     /// What Python calls the type of its elements.
     dtype: Py<PyAny>,
-    layout: Layout,
+    /// How the memory was allocated; nothing if it belongs to something else.
+    layout: Option<Layout>,
+    /// What the memory belongs to, if it is not our own.
+    _owner: Option<Py<PyAny>>,
     needs_grad: bool,
 }
 
@@ -48,12 +51,39 @@ unsafe impl Sync for NdArray {}
 
 impl Drop for NdArray {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout when the array was made.
-        unsafe { dealloc(self.data, self.layout) };
+        if let Some(layout) = self.layout {
+            // SAFETY: allocated with this layout when the array was made.
+            unsafe { dealloc(self.data, layout) };
+        }
     }
 }
 
 impl NdArray {
+    /// An array of what is known of it.
+    #[allow(clippy::too_many_arguments, reason = "called twice, right below")]
+    fn made(
+        scalar: Scalar,
+        ndim: usize,
+        shape: Vec<isize>,
+        strides: Vec<isize>,
+        data: *mut u8,
+        layout: Option<Layout>,
+        owner: Option<Py<PyAny>>,
+        dtype: Py<PyAny>,
+        needs_grad: bool,
+    ) -> Self {
+        let code = Scalar::ALL.iter().position(|one| *one == scalar).expect("all are there") as u64;
+        let element = &shape[ndim..];
+        let lane = |at: usize| element.get(at).map_or(0, |size| *size as u64);
+        let spec = code
+            | (ndim as u64) << 4
+            | (element.len() as u64) << 8
+            | u64::from(needs_grad) << 10
+            | lane(0) << 16
+            | lane(1) << 32;
+        Self { spec, data, shape, strides, ndim, scalar, dtype, layout, _owner: owner, needs_grad }
+    }
+
     /// A size of the array or, behind those, of an element.
     #[inline]
     pub(crate) fn size(&self, at: usize) -> Option<isize> {
@@ -175,6 +205,40 @@ impl NdArray {
     }
 }
 
+/// Scalar, dimensions, sizes, strides and bytes of an array that is described so.
+type Described = (Scalar, usize, Vec<isize>, Vec<isize>, isize);
+
+fn described(scalar: &str, shape: Vec<isize>, element: Vec<isize>) -> PyResult<Described> {
+    let scalar = scalar_named(scalar)?;
+    if shape.len() > MOST_DIMENSIONS {
+        return Err(PyValueError::new_err(format!(
+            "an array has at most {MOST_DIMENSIONS} dimensions, found {}",
+            shape.len()
+        )));
+    }
+    if element.len() > 2 || element.iter().any(|one| !(1..=1024).contains(one)) {
+        return Err(PyValueError::new_err("an element is a number, a vector or a matrix"));
+    }
+    if let Some(size) = shape.iter().find(|size| **size < 0) {
+        return Err(PyValueError::new_err(format!("a size is not negative, found {size}")));
+    }
+    let ndim = shape.len();
+    let shape: Vec<isize> = shape.into_iter().chain(element).collect();
+    let mut bytes = scalar.bytes() as isize;
+    for size in &shape {
+        bytes = bytes.checked_mul(*size).ok_or_else(too_large)?;
+    }
+    let mut strides = vec![scalar.bytes() as isize; shape.len()];
+    for at in (0..shape.len().saturating_sub(1)).rev() {
+        strides[at] = strides[at + 1] * shape[at + 1].max(1);
+    }
+    Ok((scalar, ndim, shape, strides, bytes))
+}
+
+fn too_large() -> PyErr {
+    PyMemoryError::new_err("the array is too large")
+}
+
 /// What a Python number is as a number of a type.
 pub(crate) fn number_bits(scalar: Scalar, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     if scalar.is_float() {
@@ -220,46 +284,33 @@ impl NdArray {
         dtype: Py<PyAny>,
         needs_grad: bool,
     ) -> PyResult<Self> {
-        let scalar = scalar_named(scalar)?;
-        if shape.len() > MOST_DIMENSIONS {
-            return Err(PyValueError::new_err(format!(
-                "an array has at most {MOST_DIMENSIONS} dimensions, found {}",
-                shape.len()
-            )));
-        }
-        if element.len() > 2 || element.iter().any(|one| !(1..=1024).contains(one)) {
-            return Err(PyValueError::new_err("an element is a number, a vector or a matrix"));
-        }
-        if let Some(size) = shape.iter().find(|size| **size < 0) {
-            return Err(PyValueError::new_err(format!("a size is not negative, found {size}")));
-        }
-        let ndim = shape.len();
-        let shape: Vec<isize> = shape.into_iter().chain(element).collect();
-        let too_large = || PyMemoryError::new_err("the array is too large");
-        let mut bytes = scalar.bytes() as isize;
-        for size in &shape {
-            bytes = bytes.checked_mul(*size).ok_or_else(too_large)?;
-        }
-        let mut strides = vec![scalar.bytes() as isize; shape.len()];
-        for at in (0..shape.len().saturating_sub(1)).rev() {
-            strides[at] = strides[at + 1] * shape[at + 1].max(1);
-        }
+        let (scalar, ndim, shape, strides, bytes) = described(scalar, shape, element)?;
         let layout = Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).map_err(|_| too_large())?;
         // SAFETY: the layout has a size.
         let data = unsafe { alloc_zeroed(layout) };
         if data.is_null() {
             return Err(too_large());
         }
-        let code = Scalar::ALL.iter().position(|one| *one == scalar).expect("all are there") as u64;
-        let element = &shape[ndim..];
-        let lane = |at: usize| element.get(at).map_or(0, |size| *size as u64);
-        let spec = code
-            | (ndim as u64) << 4
-            | (element.len() as u64) << 8
-            | u64::from(needs_grad) << 10
-            | lane(0) << 16
-            | lane(1) << 32;
-        Ok(Self { spec, data, shape, strides, ndim, scalar, dtype, layout, needs_grad })
+        Ok(Self::made(scalar, ndim, shape, strides, data, Some(layout), None, dtype, needs_grad))
+    }
+
+    /// Makes an array of memory that belongs to something else: at an address, laid out the usual way.
+    #[staticmethod]
+    #[pyo3(signature = (scalar, shape, element, dtype, address, owner, /))]
+    fn view(
+        scalar: &str,
+        shape: Vec<isize>,
+        element: Vec<isize>,
+        dtype: Py<PyAny>,
+        address: usize,
+        owner: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let (scalar, ndim, shape, strides, _) = described(scalar, shape, element)?;
+        let data = address as *mut u8;
+        if !address.is_multiple_of(scalar.bytes() as usize) || (data.is_null() && !shape.contains(&0)) {
+            return Err(PyValueError::new_err("the memory is not aligned"));
+        }
+        Ok(Self::made(scalar, ndim, shape, strides, data, None, Some(owner), dtype, false))
     }
 
     /// The sizes of the array, those of its elements aside.

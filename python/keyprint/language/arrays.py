@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["copy_from", "ndarray", "shape_of"]
+__all__ = ["asarray", "copy_from", "ndarray", "shape_of"]
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
@@ -40,6 +40,32 @@ def ndarray(dtype: Any, shape: Any = (), *, needs_grad: bool = False, layout: An
     """
     scalar, element, kind = element_of(dtype)
     return NdArray(scalar.name, shape_of(shape), element, kind, needs_grad)
+
+
+def asarray(array: Any, dtype: Any = None) -> NdArray:
+    """Return an array that shares its memory with another: of NumPy, or of anything that speaks DLPack.
+
+    The other must be laid out the usual way, and writable. With a type of vectors or matrices as ``dtype``, the last
+    dimensions are those of the elements.
+    """
+    if isinstance(array, NdArray) and dtype is None:
+        return array
+    import numpy
+
+    is_foreign = not isinstance(array, numpy.ndarray) and hasattr(array, "__dlpack__")
+    found = numpy.from_dlpack(array) if is_foreign else numpy.asarray(array)
+    name = name_of(found.dtype.name) if found.dtype.isnative else None
+    if name is None:
+        raise TypeError(f"an array of `{found.dtype}` has elements of which kernels know nothing")
+    if not found.flags.c_contiguous or not found.flags.writeable or not found.flags.aligned:
+        raise ValueError(
+            "memory can be shared if it is contiguous, aligned and writable\nhint: copy it with `from_numpy`"
+        )
+    scalar, element, kind = element_of(scalar_of(found.dtype) if dtype is None else dtype)
+    ndim = found.ndim - len(element)
+    if scalar.name != name or ndim < 0 or found.shape[ndim:] != element:
+        raise TypeError(f"expected elements `{kind}`, found an array of `{name}` of shape {found.shape}")
+    return NdArray.view(name, found.shape[:ndim], element, kind, found.ctypes.data, found)
 
 
 def copy_from(array: NdArray, other: Any) -> None:

@@ -92,6 +92,8 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     "Vector": ("language.tensors", "Vector"),
     "ndarray": ("language.arrays", "ndarray"),
     "tensor": ("language.arrays", "ndarray"),
+    "asarray": ("language.arrays", "asarray"),
+    "from_dlpack": ("language.arrays", "asarray"),
     "field": ("language.field", "field"),
     "Field": ("language.field", "Field"),
     "Struct": ("language.structs", "Struct"),

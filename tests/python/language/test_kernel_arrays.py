@@ -217,3 +217,40 @@ def test_fields_as_arguments():
     del a
     gc.collect()
     assert gone() is None
+
+
+class Foreign:
+    """An array of another library, which speaks DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_memory_of_others():
+    base = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for other in (base, Foreign(base)):
+        x = kp.asarray(other)
+        before = base[1, 2]
+        copy(x, x)
+        x[1, 2] = before + 1
+        assert base[1, 2] == before + 1 and x.shape == (2, 3)
+    v = kp.asarray(base, kp.types.vector(3, kp.f32))
+    assert v.shape == (2,) and v[1].to_list() == base[1].tolist()
+    gone = weakref.ref(base)
+    del base, other, x
+    gc.collect()
+    assert gone() is not None and v[0].y == 1
+    del v
+    gc.collect()
+    assert gone() is None
+    for bad in (np.zeros((4, 4))[:, ::2], np.zeros(3, complex), np.broadcast_to(np.zeros(1), (3,))):
+        with pytest.raises((TypeError, ValueError)):
+            kp.asarray(bad)
+    with pytest.raises(TypeError, match="expected elements"):
+        kp.asarray(np.zeros((2, 3)), kp.types.vector(2, kp.f64))

@@ -149,7 +149,7 @@ impl NativeCall {
                 "address" | "size" | "stride" => {
                     return Err(PyTypeError::new_err(
                         "native code can be given the arrays of NumPy and of libraries whose types have \
-                         DLPack's table of functions, and this is another",
+                         DLPack's table of functions, and this is another\nhint: share its memory by `keyprint.asarray`",
                     ));
                 }
                 "i64" => Word::Int,
