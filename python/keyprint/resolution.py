@@ -266,6 +266,8 @@ class _Resolver:
     def _annotations(self, entry: FunctionEntry) -> list[tuple[str, object]]:
         """Return the annotations of a function as they are: byte code does not tell whether a file is right."""
         found = entry.function.__annotations__
+        for annotation in found.values():
+            self._named_constants(annotation, entry.function.__globals__)
         if not self.guards.value(found):
             known = {name: id(value) for name, value in found.items()}
             self.chains.rechecks.append(lambda: {name: id(value) for name, value in found.items()} == known)
@@ -395,7 +397,9 @@ class _Resolver:
             return self._module(value, where)
         if hasattr(type(value), "__keyprint_fleeting__"):
             self.is_fleeting = True
-            return "fleeting", value.__keyprint_fleeting__()
+            kind = value.__keyprint_type__() if hasattr(value, "__keyprint_type__") else None
+            inner = None if kind is None else bytes(self._value("type of a field", kind, where))
+            return "fleeting", value.__keyprint_fleeting__(), inner
         if isinstance(value, type):
             return "class", self._class(value)
         function = function_of(value)
@@ -596,6 +600,22 @@ class _Resolver:
         self._put(label, fingerprint((sorted(parts), bases)), f"class {name}", self._at)
         return name
 
+    def _named_constants(self, annotation: object, names: dict[str, Any]) -> None:
+        """Count the types of the kernel language that an annotation names which is written as a text."""
+        if not isinstance(annotation, str):
+            return
+        import re
+
+        for chain in re.findall(r"[A-Za-z_][\w.]*", annotation):
+            first, *rest = chain.split(".")
+            found = self.guards.name(names, first)
+            reached = found[0] if found else None
+            for name in rest:
+                reached = getattr(reached, name, None)
+            if hasattr(type(reached), "__keyprint_constant__") and not isinstance(reached, type):
+                module = names.get("__name__", "?")
+                self._put(f"annotation {module}.{chain}", fingerprint(reached), _text(reached), self._at)
+
     def _annotation(self, value: Any) -> object:
         """Return what counts of something that annotates: of a class, its name and its own annotations."""
         if not isinstance(value, type) or isinstance(value, types.GenericAlias):
@@ -612,6 +632,7 @@ class _Resolver:
             # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
             names = vars(sys.modules.get(cls.__module__, types))
             for annotation in vars(cls).get("__annotations__", {}).values():
+                self._named_constants(annotation, names)
                 for one in classes_in(annotation, names):
                     label = f"annotation {one.__module__}.{one.__qualname__}"
                     if one is not value and label not in self.components:

@@ -368,7 +368,7 @@ class _Maker:
         if kind is NdArray:
             return self._own_array(value, source)
         if hasattr(kind, "__keyprint_fleeting__"):
-            return self._fleeting(value, source)
+            return self._fleeting(value, source, path)
         if hasattr(kind, "__keyprint_numbers__"):
             return (
                 self._by_digest(value, source, path)
@@ -377,8 +377,11 @@ class _Maker:
             )
         if hasattr(kind, "__keyprint_by_value__"):
             # What its type defines counts as a class does.
-            self._count(f"type of {path}", self._resolution(getattr(value, kind.__keyprint_by_value__)))
-            return self._by_digest(value, source, path)
+            held = kind.__keyprint_by_value__
+            self._count(f"type of {path}", self._resolution(getattr(value, held)))
+            argument = self._by_digest(value, source, path)
+            self._step(("member", argument.step, held), ("same",))
+            return argument
         if hasattr(kind, "__cache_signature__"):
             self._used_methods(kind, node, path)
             return self._signed(value, source, path, lambda value: value.__cache_signature__())
@@ -415,9 +418,11 @@ class _Maker:
         argument.element = value.element_shape or None
         return self._as(argument, self._step(source, ("own",)))
 
-    def _fleeting(self, value: Any, source: tuple[Any, ...]) -> Argument:
+    def _fleeting(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
         """Take something that counts by what it is in this process: the very object."""
         self.found.is_fleeting = True
+        if hasattr(value, "__keyprint_type__"):
+            self._count(f"type of {path}", self._resolution(value.__keyprint_type__()))
         digest = fingerprint(("fleeting", value.__keyprint_fleeting__()))
         argument = Argument("fleeting", type=type_name(value), value=value, signature=digest)
         return self._as(argument, self._step(source, ("same",)))
@@ -694,7 +699,7 @@ class _Maker:
         self.found.is_fleeting = True
         observed = Observed()
         self._step(source, ("exact",))
-        step = self._step(source, ("signature", _itself, observed))
+        step = self._step(source, ("signature", _Seen, observed))
         # No other call has this one: what is compiled is found by what was read, not by a key.
         digest = fingerprint(("opaque", next(_opaque_numbers)))
         argument = Argument("opaque", type=type_name(value), value=(value, observed), signature=digest)
@@ -748,16 +753,34 @@ class Observed:
         self._reads.append((how, found))
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Seen):
+            return NotImplemented
         try:
-            return all(how(other) == known for how, known in self._reads)
+            return all(_is_same(how(other.value), known) for how, known in self._reads)
         except Exception:
             return False
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _itself(value: Any) -> Any:
-    return value
+class _Seen:
+    """An object that is compared with what was observed: it is not asked itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _is_same(found: Any, known: Any) -> bool:
+    """Whether two facts are the same, to the type and the last bit."""
+    if type(found) is not type(known):
+        return False
+    if type(found) in (tuple, list):
+        return len(found) == len(known) and all(map(_is_same, found, known))
+    if type(found) is float:
+        return bool(found.hex() == known.hex())
+    return found is known or (type(found) in (str, int, bool, bytes) and bool(found == known))
 
 
 _opaque_numbers: Final = count()

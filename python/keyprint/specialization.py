@@ -68,7 +68,7 @@ class Artifact:
     (b'code', {'entry': 'f'})
     """
 
-    __slots__ = ("_entry", "_parts", "metadata", "specialization")
+    __slots__ = ("_entry", "_parts", "keep", "metadata", "specialization")
 
     def __init__(
         self,
@@ -84,6 +84,8 @@ class Artifact:
         self._parts = parts
         self._entry = _entry
         self.metadata = metadata
+        #: What must live as long as what is loaded from it; only what is not stored can have something here.
+        self.keep: Any = None
         #: What it was made for; only a loader sees it.
         self.specialization = _specialization
 
@@ -181,7 +183,7 @@ class NativeCode:
 
     At ``address`` is a C function ``int32_t f(uint64_t *words)``. ``words`` says what it is given, in order:
     ``"x"`` is the address of an array's first element, or a number (``int64_t`` or ``double``; ``"x:f32"`` is
-    a ``float``); ``"x.shape[0]"`` and ``"x.strides[0]"`` are sizes and strides; ``"sim.grid.dx"`` is a member.
+    a ``float``); ``"x.shape[0]"`` and ``"x.strides[0]"`` are sizes, and strides in bytes; ``"sim.grid.dx"`` is a member.
     Without ``words`` it is given all arrays and numbers that the specialization has, in order. The function
     returns 0, or a status that is raised; ``errors(status)`` may return what to raise. With ``result="i64"``,
     ``"u64"``, ``"f64"`` or ``"bool"`` it leaves a result behind the words; with ``([...], build)`` several,
@@ -225,13 +227,24 @@ class NativeCode:
 
     def as_call(
         self, arguments: Mapping[str, Argument]
-    ) -> tuple[int, list[tuple[int, str, int]], Any, Any, bool]:
+    ) -> tuple[int, list[tuple[int, str, int]], Any, Any, list[int] | None]:
         """Return what the dispatcher calls, for a signature."""
         if self.words is None:
             words = [word for name, one in arguments.items() for word in _all_words(one)]
         else:
             words = [_word(text, arguments) for text in self.words]
-        return self.address, words, self.result, self, self.unlocks
+        # What is used by its address in the code is owned as well, while the lock is let go of.
+        held = _fleeting_steps(arguments) if self.unlocks else None
+        return self.address, words, self.result, self, held
+
+
+def _fleeting_steps(arguments: Mapping[str, Argument]) -> list[int]:
+    found, pending = [], list(arguments.values())
+    while pending:
+        one = pending.pop()
+        found += [one.step] if one.kind == "fleeting" else []
+        pending += (one.members or {}).values()
+    return found
 
 
 def _all_words(argument: Argument) -> list[tuple[int, str, int]]:

@@ -146,16 +146,32 @@ impl<'k> Writer<'k> {
                 self.check_itself(*one);
                 continue;
             }
-            let ends: Vec<String> = [one, other].map(|id| self.end_of(*id)).into();
-            let names = [self.array_name(*one), self.array_name(*other)];
-            let [a, b] = &names;
+            let [(low, high), (other_low, other_high)] = [one, other].map(|id| self.bounds_of(*id));
+            let same = self.same_elements(*one, *other);
             self.push(&format!(
-                "if ((void *){a} != (void *){b} && (u64){a} < {} && (u64){b} < {}) return {};",
-                ends[1],
-                ends[0],
+                "if (!({same}) && {low} < {other_high} && {other_low} < {high}) return {};",
                 Status::Overlap as u32 | one << 8
             ));
         }
+    }
+
+    /// Whether two arrays are one by two names.
+    fn same_elements(&self, one: ArrayId, other: ArrayId) -> String {
+        let (a, b) = (&self.kernel.arrays[one as usize], &self.kernel.arrays[other as usize]);
+        let shape = |array: &keyprint_lang::ir::Array| {
+            (array.scalar, array.ndim, array.lane_dims, array.lanes, array.layout)
+        };
+        if shape(a) != shape(b) {
+            return "0".to_owned();
+        }
+        let mut terms = vec![format!("{} == {}", self.array_name(one), self.array_name(other))];
+        for at in 0..a.ndim + a.lane_dims {
+            terms.push(format!("{} == {}", self.size(one, at), self.size(other, at)));
+            if a.layout == keyprint_lang::ir::Layout::Strided {
+                terms.push(format!("{}_t{at} == {}_t{at}", self.array_name(one), self.array_name(other)));
+            }
+        }
+        terms.join(" && ")
     }
 
     /// An array of any strides must not hold an element twice.
@@ -173,21 +189,24 @@ impl<'k> Writer<'k> {
         ));
     }
 
-    /// Behind the last byte of an array.
-    fn end_of(&self, id: ArrayId) -> String {
+    /// The first byte of an array, and behind the last.
+    fn bounds_of(&self, id: ArrayId) -> (String, String) {
         let array = &self.kernel.arrays[id as usize];
         let name = self.array_name(id);
         let bytes = array.scalar.bytes();
         let all = array.ndim + array.lane_dims;
         if self.words.strides(id).next().is_some() {
-            let terms: Vec<String> =
-                (0..all).map(|at| format!("({name}_t{at} > 0 ? {name}_s{at} * {name}_t{at} : 0)")).collect();
-            return format!("(u64){name} + (u64)({} + {bytes})", terms.join(" + "));
+            // Strides may go either way.
+            let far = |sign: &str| -> String {
+                let term = |at| format!(" + ({name}_t{at} {sign} 0 ? ({name}_s{at} - 1) * {name}_t{at} : 0)");
+                (0..all).map(term).collect()
+            };
+            return (format!("(i64){name}{}", far("<")), format!("(i64){name}{} + {bytes}", far(">")));
         }
         let lanes = if array.lane_dims == 0 { array.lanes } else { 1 };
         let sizes: Vec<String> = (0..all).map(|at| self.size(id, at)).collect();
         let product = if sizes.is_empty() { "1".to_owned() } else { sizes.join(" * ") };
-        format!("(u64){name} + (u64)({product}) * {}", bytes * lanes)
+        (format!("(i64){name}"), format!("(i64){name} + {product} * {}", bytes * lanes))
     }
 
     // -- Blocks ----------------------------------------------------------------------------------

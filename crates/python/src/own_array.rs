@@ -177,7 +177,7 @@ impl NdArray {
             return Ok(vec![self.bits_of(value)?]);
         }
         let mut found = Vec::new();
-        self.flatten(value, &mut found)?;
+        self.flatten(value, &mut found, 0)?;
         if found.len() == 1 && !value.hasattr("__len__")? {
             return Ok(vec![found[0]; many]);
         }
@@ -190,13 +190,16 @@ impl NdArray {
         Ok(found)
     }
 
-    fn flatten(&self, value: &Bound<'_, PyAny>, into: &mut Vec<u64>) -> PyResult<()> {
+    fn flatten(&self, value: &Bound<'_, PyAny>, into: &mut Vec<u64>, level: u32) -> PyResult<()> {
         if into.len() > self.lanes() {
             return Ok(());
         }
+        if level > 2 {
+            return Err(PyValueError::new_err("an element is made of numbers, or of rows of numbers"));
+        }
         if value.hasattr("__len__")? && !value.is_instance_of::<pyo3::types::PyString>() {
             for item in value.try_iter()? {
-                self.flatten(&item?, into)?;
+                self.flatten(&item?, into, level + 1)?;
             }
             return Ok(());
         }
@@ -480,6 +483,14 @@ impl NdArray {
         if view.is_null() {
             return Err(PyBufferError::new_err("no view to fill"));
         }
+        let wants = |flag: c_int| flags & flag == flag;
+        if wants(ffi::PyBUF_F_CONTIGUOUS) && !wants(ffi::PyBUF_C_CONTIGUOUS) && array.shape.len() > 1 {
+            return Err(PyBufferError::new_err("the elements are laid out with the last dimension fastest"));
+        }
+        let list = |flag: c_int, items: &[isize]| {
+            if wants(flag) && !items.is_empty() { items.as_ptr().cast_mut() } else { std::ptr::null_mut() }
+        };
+        let (shape, strides) = (list(ffi::PyBUF_ND, &array.shape), list(ffi::PyBUF_STRIDES, &array.strides));
         let format = format_of(array.scalar);
         // SAFETY: the view is filled as the protocol says; the array owns everything that it points to,
         // never changes it, and is owned by the view.
@@ -494,8 +505,8 @@ impl NdArray {
                 format.as_ptr().cast_mut()
             };
             (*view).ndim = array.shape.len() as c_int;
-            (*view).shape = array.shape.as_ptr().cast_mut();
-            (*view).strides = array.strides.as_ptr().cast_mut();
+            (*view).shape = shape;
+            (*view).strides = strides;
             (*view).suboffsets = std::ptr::null_mut();
             (*view).internal = std::ptr::null_mut();
             (*view).obj = slf.into_ptr();
@@ -639,7 +650,9 @@ unsafe fn let_go(context: *mut c_void) {
     // SAFETY: as the caller promises.
     unsafe {
         let handed = Box::from_raw(context.cast::<Handed>());
-        Python::attach(|py| handed.array.drop_ref(py));
+        let array = std::mem::ManuallyDrop::new(handed.array);
+        // An interpreter that is about to end takes nothing back: then it stays.
+        let _ = Python::try_attach(|py| std::mem::ManuallyDrop::into_inner(array).drop_ref(py));
     }
 }
 

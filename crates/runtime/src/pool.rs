@@ -26,9 +26,10 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Says how many threads work on a loop: 0 for one for each core.
 pub fn set_threads(threads: usize) {
-    THREADS.store(threads, Ordering::Relaxed);
-    // One of another size is made when it is needed.
-    POOL.store(std::ptr::null_mut(), Ordering::Release);
+    if THREADS.swap(threads, Ordering::Relaxed) != threads {
+        // One of another size is made when it is needed.
+        POOL.store(std::ptr::null_mut(), Ordering::Release);
+    }
 }
 
 /// How many threads work on a loop.

@@ -74,6 +74,8 @@ class Facts:
         self._sources = sources
         self._nodes: dict[str, Node] = {}
         self._functions: dict[int, tuple[Any, ...]] = {}
+        #: Fields that are read by name: their addresses are in the code.
+        self.captured: list[Any] = []
 
     # -- Questions ---------------------------------------------------------------------------------
 
@@ -152,6 +154,7 @@ class Facts:
         if isinstance(value, (list, tuple)):
             return ("tuple", [self.fact(one, f"{label}[{at}]") for at, one in enumerate(value)])
         if isinstance(value, (Field, StructField)):
+            self.captured.append(value)
             return self._field(value, label)
         if isinstance(value, NdArray) or hasattr(kind, "__array_interface__"):
             raise fact_error(
@@ -274,7 +277,9 @@ class Facts:
             return self.fact(argument.value, path)
         if kind == "array":
             return self._array(argument, path, None)
-        if kind in ("fleeting", "callable"):
+        if kind == "fleeting":
+            return self._field(argument.value, path)
+        if kind == "callable":
             return self.fact(argument.value, path)
         if kind == "opaque":
             value, observed = argument.value
@@ -320,6 +325,12 @@ class Facts:
         # Recorded for the argument as a whole: whoever holds it may change any part of the way.
         observed.note(read, read_value(self, value, path))
         fact = self.fact(value, path)
+        if isinstance(fact, tuple) and fact[0] == "function":
+            raise fact_error(
+                "call",
+                f"the function `{path}` belongs to something of which nothing says what counts",
+                "call it by a global name, or make the object a dataclass or a `@data_oriented` object",
+            )
         if isinstance(fact, tuple) and fact[0] == "object":
             return ("object", Opaque(value, observed, path, places), fact[2])
         return fact
@@ -365,7 +376,7 @@ class Facts:
 
     def _array(self, argument: Argument, path: str, annotation: Any) -> Any:
         if argument.kind == "fleeting":
-            fact = self.fact(argument.value, path)
+            fact = self._field(argument.value, path)
             if annotation is not None and annotation.ndim not in (None, fact[3]):
                 raise _mismatch(path, annotation, fact[2], fact[3], fact[4])
             return fact

@@ -131,6 +131,9 @@ class StructField:
         found: tuple[int, ...] = next(iter(self._members.values())).shape
         return found
 
+    def __keyprint_type__(self) -> Any:
+        return self._kind
+
     def __keyprint_fleeting__(self) -> tuple[Any, ...]:
         return tuple(one.__keyprint_fleeting__() for one in self._members.values())
 

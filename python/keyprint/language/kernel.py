@@ -229,7 +229,7 @@ class _Primal:
 def _compile(specialization: Specialization, brain: Any, annotations: dict[str, Any]) -> Artifact:
     from .facts import Facts
 
-    _, _, _, flags, (default_int, default_float, debug) = specialization.target
+    _, _, compiler, flags, (default_int, default_float, debug) = specialization.target
     facts = Facts(brain.rules.sources)
     given = []
     for name, argument in specialization.arguments.items():
@@ -253,7 +253,7 @@ def _compile(specialization: Specialization, brain: Any, annotations: dict[str, 
     dump = os.environ.get("KEYPRINT_DUMP")
     if dump:
         _dump(dump, specialization, code)
-    made = compile_c(code.text, flags)
+    made = compile_c(code.text, compiler, flags)
     metadata = {
         "words": code.words,
         "results": code.results,
@@ -261,7 +261,10 @@ def _compile(specialization: Specialization, brain: Any, annotations: dict[str, 
         "sites": [list(site) for site in code.sites],
         "arrays": code.arrays,
     }
-    return Artifact({"kernel.so": made}, metadata)
+    artifact = Artifact({"kernel.so": made}, metadata)
+    # Code that has the addresses of fields in it is never stored.
+    artifact.keep = facts.captured
+    return artifact
 
 
 def _plain(returned: Any) -> Any:
@@ -299,6 +302,7 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
         address,
         known["words"],
         result=_result(known),
+        keep=artifact.keep,
         errors=lambda status: _error(status, known, brain),
         unlocks=True,
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from .._native import NdArray
 from .dtypes import DType, TensorType, scalar_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 __all__ = ["Struct", "StructType", "dataclass", "struct"]
@@ -15,13 +18,24 @@ __all__ = ["Struct", "StructType", "dataclass", "struct"]
 class StructType:
     """A type of structs. Called, it builds one: in kernels, and outside."""
 
-    __slots__ = ("members", "methods", "name")
+    __slots__ = ("__weakref__", "members", "methods", "name")
     __keyprint_constant__ = True
 
+    name: str
+    members: Mapping[str, Any]
+    methods: Mapping[str, Any]
+
     def __init__(self, name: str, members: dict[str, Any], methods: dict[str, Any]) -> None:
-        self.name = name
-        self.members = {member: _member(name, member, one) for member, one in members.items()}
-        self.methods = methods
+        checked = {member: _member(name, member, one) for member, one in members.items()}
+        for slot, value in (
+            ("name", name),
+            ("members", MappingProxyType(checked)),
+            ("methods", MappingProxyType(dict(methods))),
+        ):
+            object.__setattr__(self, slot, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"the struct type `{self.name}` cannot be changed")
 
     def __call__(self, *values: Any, **named: Any) -> Struct:
         if len(values) > len(self.members):
@@ -45,7 +59,9 @@ class StructType:
     def __fingerprint__(self) -> Any:
         from .. import rule
 
-        return rule.ordered(self.name, list(self.members.items()), self.methods, tag="keyprint struct type")
+        return rule.ordered(
+            self.name, list(self.members.items()), dict(self.methods), tag="keyprint struct type"
+        )
 
 
 class Struct:

@@ -47,37 +47,66 @@ def target(settings: Settings) -> tuple[Any, ...]:
     return "cpu", processor, _identity(store()), tuple(flags), options
 
 
-def _identity(kept_in: Store | None) -> tuple[str, str]:
+#: Where the compiler of an identity was found: what a key names is what compiles.
+_found: dict[tuple[Any, ...], tuple[str, list[str]]] = {}
+
+
+def _identity(kept_in: Store | None) -> tuple[Any, ...]:
+    identity, found = _identify(kept_in)
+    if found is not None:
+        _found[identity] = found
+    return identity
+
+
+def _stamps(path: str, arguments: list[str]) -> list[Any]:
+    """Return what changes with a compiler: of the program, and of one that is an argument of it (`ccache gcc`)."""
+    import shutil
+
+    stamps = []
+    for one in (path, *arguments):
+        file = one if one is path else shutil.which(one)
+        if file is not None:
+            status = os.stat(file)
+            stamps.append((file, status.st_size, status.st_mtime_ns))
+    return stamps
+
+
+def _identify(kept_in: Store | None) -> tuple[tuple[Any, ...], tuple[str, list[str]] | None]:
     """Return version and machine of the compiler; of the last one that was used, if there is none."""
     found = find()
     last = Key("the compiler that was used last", {"machine": os.uname().machine}, tool=_TOOL)
     if found is None:
         entry = None if kept_in is None else kept_in.get(last)
         # Without any, everything misses, and says what is missing.
-        return ("none", "none") if entry is None else (entry.metadata["version"], entry.metadata["machine"])
+        return (("none",) if entry is None else _as_identity(entry.metadata)), None
     path, arguments = found
-    status = os.stat(path)
-    place = {"path": path, "arguments": arguments, "size": status.st_size, "mtime": status.st_mtime_ns}
-    key = Key("the identity of a compiler", place, tool=_TOOL)
+    stamps = (
+        _stamps(path, arguments) if arguments else [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns)]
+    )
+    key = Key("the identity of a compiler", {"files": stamps, "arguments": arguments}, tool=_TOOL)
     entry = None if kept_in is None else kept_in.get(key)
     if entry is not None:
-        return entry.metadata["version"], entry.metadata["machine"]
+        return _as_identity(entry.metadata), found
     try:
         version, machine = _identify_compiler(path, arguments)
     except OSError as error:
         raise CompilerError(
             str(error), code="compiler-failed", hint="set `KEYPRINT_CC` to a C compiler: `gcc` or `clang`"
         ) from None
+    known = {"version": version, "machine": machine, "arguments": arguments}
     if kept_in is not None:
-        known = {"version": version, "machine": machine}
         kept_in.put(key, b"", known)
         kept_in.put(last, b"", known)
-    return version, machine
+    return _as_identity(known), found
 
 
-def compile_c(text: str, flags: tuple[str, ...]) -> bytes:
-    """Compile C to a shared object."""
-    found = find()
+def _as_identity(known: dict[str, Any]) -> tuple[Any, ...]:
+    return known["version"], known["machine"], tuple(known["arguments"])
+
+
+def compile_c(text: str, identity: tuple[Any, ...], flags: tuple[str, ...]) -> bytes:
+    """Compile C to a shared object, with the compiler of an identity."""
+    found = _found.get(identity)
     if found is None:
         given = next((name for name in ("KEYPRINT_CC", "CC") if os.environ.get(name)), None)
         what = (

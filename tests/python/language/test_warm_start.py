@@ -235,3 +235,58 @@ def test_what_structs_define_counts(tmp_path):
     assert (edited.stdout, edited.stderr) == ("18.0 5.0 18.0\n", "2\n")
     typed = run(tmp_path, program=STRUCTS.replace("radius: kp.f32", "radius: kp.i32"))
     assert typed.stderr == "2\n"
+
+
+POSTPONED = """
+from __future__ import annotations
+import dataclasses
+import sys
+import numpy as np
+import keyprint as kp
+
+REAL = kp.f32
+
+
+@dataclasses.dataclass
+class P:
+    x: REAL
+
+
+@kp.func
+def third(x: REAL, y: Later):
+    return x / 3
+
+
+Later = kp.i32
+
+
+@kp.kernel
+def k(p: P, out: kp.types.NDArray[kp.f64, 1]):
+    out[0] = p.x / 3
+    out[1] = third(p.x, 1)
+
+
+out = np.zeros(2)
+k(P(1.0), out)
+print(out.tolist())
+print(k.observations.compiled, file=sys.stderr)
+"""
+
+
+def test_types_behind_postponed_annotations_count(tmp_path):
+    import numpy as np
+
+    single = float(np.float32(1) / np.float32(3))
+    first = run(tmp_path, program=POSTPONED)
+    assert (first.stdout, first.stderr) == (f"{[single, single]}\n", "1\n"), first.stderr
+    edited = run(tmp_path, program=POSTPONED.replace("REAL = kp.f32", "REAL = kp.f64"))
+    assert (edited.stdout, edited.stderr) == (f"{[1 / 3, 1 / 3]}\n", "1\n"), edited.stderr
+    assert run(tmp_path, program=POSTPONED).stderr == "0\n"
+
+
+def test_arguments_of_the_compiler_count(tmp_path):
+    assert run(tmp_path, KEYPRINT_CC="cc -DONE").returncode == 0
+    other = run(tmp_path, KEYPRINT_CC="cc -DTWO")
+    assert [one[0] for one in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
+    again = run(tmp_path, KEYPRINT_CC="cc -DONE")
+    assert [one[0] for one in eval(again.stderr.splitlines()[-2])] == [0, 0, 0]

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{
     ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, Local, LocalId,
-    Parallel, Place, Reduction,
+    Parallel, Place, Reduction, Statement,
 };
 use crate::passes::fold;
 use crate::types::Scalar;
@@ -143,6 +143,7 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
     let mut unknown = FxHashSet::default();
     let mut places: Vec<(Place, Option<AtomicOp>)> = Vec::new();
     let inside = locals_of(&one.body, &one.variables);
+    let certain = certain_statements(&one.body);
     one.body.each(&mut |statement| match &statement.kind {
         Kind::Atomic(Atomic {
             op,
@@ -164,7 +165,9 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
             }
         }
         Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), old, .. }) => {
-            let fits = old.is_none() && is_invariant(place, &inside);
+            // What is not always changed must not be touched: it may not even be there.
+            let is_certain = certain.iter().any(|one| std::ptr::eq(*one, &raw const statement.kind));
+            let fits = old.is_none() && is_certain && is_invariant(place, &inside);
             match places.iter_mut().find(|(known, _)| known.array == place.array) {
                 None => places.push((place.clone(), fits.then_some(*op))),
                 Some((known, way)) => {
@@ -232,6 +235,24 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
         fold_into(&mut one.body, &target, op, local, scalar);
         one.reductions.push(Reduction { op, local, target });
     }
+}
+
+/// Statements that every iteration runs.
+fn certain_statements(body: &Block) -> Vec<*const Kind> {
+    let leaves = |kind: &Kind| {
+        let one = Block { locals: Vec::new(), statements: vec![Statement { line: 0, kind: kind.clone() }] };
+        let mut found = false;
+        one.each(&mut |inner| {
+            found |= matches!(inner.kind, Kind::Continue | Kind::Leave(_) | Kind::Check { .. })
+        });
+        found
+    };
+    body.statements
+        .iter()
+        .map(|one| &one.kind)
+        .take_while(|kind| !leaves(kind))
+        .map(std::ptr::from_ref)
+        .collect()
 }
 
 /// Locals that iterations have for themselves.

@@ -153,6 +153,12 @@ impl DlTensor {
         Some(unsafe { *self.strides.add(at) })
     }
 
+    /// The same, in bytes.
+    pub(super) fn stride_in_bytes(&self, at: usize) -> Option<i64> {
+        let bits = i64::from(self.bits) * i64::from(self.lanes.max(1));
+        self.stride(at).map(|stride| stride * (bits / 8).max(1))
+    }
+
     /// `C`, `F`, or `S` for any other strides.
     fn layout(&self) -> char {
         let sizes = self.sizes();

@@ -705,7 +705,7 @@ pub(crate) fn _add_entry(
         steps.iter().map(|step| Step::new(step, arguments, &mut values)).collect::<PyResult<_>>()?;
     let call = match executable.cast::<PyTuple>() {
         Ok(native) => {
-            type Native<'py> = (usize, Bound<'py, PyAny>, Bound<'py, PyAny>, Py<PyAny>, bool);
+            type Native<'py> = (usize, Bound<'py, PyAny>, Bound<'py, PyAny>, Py<PyAny>, Option<Vec<usize>>);
             let (address, words, output, keep, unlocks): Native<'_> = native.extract()?;
             Call::Native(NativeCall::new(address, &words, &output, keep, unlocks, &steps)?)
         }

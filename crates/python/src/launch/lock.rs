@@ -11,7 +11,7 @@ use pyo3::ffi;
 
 thread_local! {
     /// What the launch that runs on this thread works on: which of the values, and all of them.
-    static WORKED_ON: Cell<Option<(*const [usize], *const *mut ffi::PyObject)>> = const { Cell::new(None) };
+    static WORKED_ON: Cell<Noted> = const { Cell::new(None) };
 }
 
 /// Runs native code that may let go of the lock.
@@ -34,8 +34,11 @@ pub(super) unsafe fn with_arrays<T>(
     done
 }
 
-fn each(change: unsafe fn(*mut ffi::PyObject)) {
-    if let Some((held, values)) = WORKED_ON.get() {
+/// Places among values.
+type Noted = Option<(*const [usize], *const *mut ffi::PyObject)>;
+
+fn each(noted: Noted, change: unsafe fn(*mut ffi::PyObject)) {
+    if let Some((held, values)) = noted {
         // SAFETY: set by `with_arrays`, whose caller is still running on this thread; the lock is held.
         unsafe {
             for at in &*held {
@@ -52,7 +55,7 @@ pub(crate) fn release() -> *mut c_void {
         if ffi::PyGILState_Check() == 0 {
             return std::ptr::null_mut();
         }
-        each(ffi::Py_INCREF);
+        each(WORKED_ON.get(), ffi::Py_INCREF);
         ffi::PyEval_SaveThread().cast()
     }
 }
@@ -61,5 +64,8 @@ pub(crate) fn release() -> *mut c_void {
 pub(crate) fn take(token: *mut c_void) {
     // SAFETY: what `release` returned on this thread.
     unsafe { ffi::PyEval_RestoreThread(token.cast()) };
-    each(ffi::Py_DECREF);
+    // Letting go of the last reference may run Python code, which may launch something else.
+    let noted = WORKED_ON.take();
+    each(noted, ffi::Py_DECREF);
+    WORKED_ON.set(noted);
 }

@@ -32,7 +32,7 @@ enum Word {
     TensorAddress,
     /// The size of a dimension of one.
     TensorSize(usize),
-    /// The stride of a dimension of one, in elements.
+    /// The stride of a dimension of one, in bytes.
     TensorStride(usize),
     /// The address of the first element of an array of our own.
     OwnAddress,
@@ -116,7 +116,7 @@ impl NativeCall {
         words: &Bound<'_, PyAny>,
         output: &Bound<'_, PyAny>,
         keep: Py<PyAny>,
-        unlocks: bool,
+        unlocks: Option<Vec<usize>>,
         steps: &[Step],
     ) -> PyResult<Self> {
         if address == 0 {
@@ -172,7 +172,14 @@ impl NativeCall {
         let runs_python = !found.iter().all(plain);
         let is_address = |word: &Word| matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress);
         let in_members = found.iter().filter(|(step, word)| is_address(word) && !steps[*step].is_argument());
-        let held = if unlocks { in_members.map(|(step, _)| *step).collect() } else { Vec::new() };
+        let held = match unlocks {
+            // What is used without being among the words, and what members hold.
+            Some(others) if others.iter().all(|step| *step < steps.len()) => {
+                others.into_iter().chain(in_members.map(|(step, _)| *step)).collect()
+            }
+            Some(_) => return Err(PyValueError::new_err("a step is held that is not there")),
+            None => Vec::new(),
+        };
         Ok(Self { function, words: found, output, runs_python, held, keep })
     }
 
@@ -305,7 +312,7 @@ impl Word {
                 let tensor: DlTensor = tensor.ok_or_else(|| PyRuntimeError::new_err("a tensor changed"))?;
                 Ok(match self {
                     Self::TensorSize(at) => tensor.size(*at).ok_or_else(no_dimension)? as u64,
-                    Self::TensorStride(at) => tensor.stride(*at).ok_or_else(no_dimension)? as u64,
+                    Self::TensorStride(at) => tensor.stride_in_bytes(*at).ok_or_else(no_dimension)? as u64,
                     _ => tensor.first() as u64,
                 })
             }
