@@ -6,7 +6,7 @@ becomes a named component: functions by what they mean, values by their fingerpr
 by their version. What is read is read through guards, which tell later whether anything has changed.
 
 What a function reads of its *parameters* is found here too, through any depth of helpers; what they hold
-is a matter of the call (:mod:`keyprint.arguments`).
+is a matter of the call (:mod:`keyprint.signature`).
 """
 
 from __future__ import annotations

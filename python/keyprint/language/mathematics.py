@@ -11,7 +11,7 @@ from .kernel import func
 
 __all__ = ["math"]
 
-_floor, _sqrt, _clamp = BUILTINS["floor"], BUILTINS["sqrt"], BUILTINS["clamp"]
+_floor, _clamp, _select = (BUILTINS[name] for name in ("floor", "clamp", "select"))
 
 
 @func
@@ -29,7 +29,7 @@ def mix(a, b, t):  # type: ignore[no-untyped-def]
 @func
 def step(edge, x):  # type: ignore[no-untyped-def]
     """Return 0 before an edge, and 1 from it on."""
-    return BUILTINS_select(x < edge, 0.0, 1.0)
+    return _select(x < edge, 0.0, 1.0)
 
 
 @func
@@ -42,7 +42,7 @@ def smoothstep(low, high, x):  # type: ignore[no-untyped-def]
 @func
 def sign(x):  # type: ignore[no-untyped-def]
     """Return -1, 0 or 1."""
-    return BUILTINS_select(x > 0, 1.0, BUILTINS_select(x < 0, -1.0, 0.0))
+    return _select(x > 0, 1.0, _select(x < 0, -1.0, 0.0))
 
 
 @func
@@ -62,8 +62,6 @@ def length(x):  # type: ignore[no-untyped-def]
     """Return the length of a vector."""
     return x.norm()
 
-
-BUILTINS_select = BUILTINS["select"]
 
 #: What ``kp.math`` has.
 math = SimpleNamespace(

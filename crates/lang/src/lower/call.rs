@@ -1,15 +1,15 @@
-//! Calls: of the program's functions, which are inlined, and of what the language defines.
+//! Calls, and what the language defines to be called.
 
 use keyprint_source::ast;
 use keyprint_source::position::Ranged;
-use rustc_hash::FxHashMap;
 
 use super::expr::{made, unsupported, unwrap_static};
+use super::inline::is_place;
 use super::value::{Value, describe};
-use super::{Binding, Exit, Lower, Lowerer, Open};
+use super::{Lower, Lowerer};
 use crate::error::LangError;
-use crate::host::{Annotation, Constant, Handle, StructType};
-use crate::ir::{AtomicOp, Binary, Block, Expr, Kind, Math, Part};
+use crate::host::Constant;
+use crate::ir::{AtomicOp, Binary, Expr, Kind, Math};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
@@ -88,11 +88,11 @@ pub fn builtin(name: &str) -> Option<&'static str> {
     known.or_else(|| Math::of_name(name).map(Math::name))
 }
 
-struct Arguments {
-    values: Vec<Value>,
-    keywords: Vec<(String, Value)>,
+pub(super) struct Arguments {
+    pub(super) values: Vec<Value>,
+    pub(super) keywords: Vec<(String, Value)>,
     /// Where values are that can be assigned to: those by position, then those by name.
-    places: Vec<Option<Value>>,
+    pub(super) places: Vec<Option<Value>>,
 }
 
 impl Lowerer<'_> {
@@ -147,7 +147,7 @@ impl Lowerer<'_> {
     }
 
     /// Lowers the arguments of a call; `keywords` are those that it may have, `*` any.
-    fn arguments(&mut self, call: &ast::ExprCall, keywords: &[&str]) -> Lower<Arguments> {
+    pub(super) fn arguments(&mut self, call: &ast::ExprCall, keywords: &[&str]) -> Lower<Arguments> {
         let mut exprs: Vec<ast::Expr> = call.arguments.args.to_vec();
         let positional = exprs.len();
         let mut names = Vec::new();
@@ -200,208 +200,6 @@ impl Lowerer<'_> {
 
     fn only(&mut self, call: &ast::ExprCall, name: &str) -> Lower<Value> {
         Ok(self.counted(call, name, 1..=1)?.remove(0))
-    }
-
-    // -- The program's functions -----------------------------------------------------------------
-
-    /// Inlines a function. A method of a struct can change it: `self` is passed as it is.
-    fn inline(&mut self, handle: Handle, arguments: Arguments, is_method: bool) -> Lower<Value> {
-        let source = self.host.function(handle)?;
-        if let Some(known) = self.functions.iter().find(|one| one.handle == handle) {
-            return Err(LangError::new("recursion", format!("`{}` calls itself", known.source.name))
-                .hint("functions are inlined: write a loop instead"));
-        }
-        let mut given: Vec<Option<(Value, Option<Value>)>> = vec![None; source.parameters.len()];
-        if arguments.values.len() > given.len() {
-            return Err(LangError::new(
-                "argument-count",
-                format!(
-                    "`{}` takes {} arguments, found {}",
-                    source.name,
-                    given.len(),
-                    arguments.values.len()
-                ),
-            ));
-        }
-        let mut places = arguments.places.into_iter();
-        for ((at, value), place) in arguments.values.into_iter().enumerate().zip(places.by_ref()) {
-            given[at] = Some((value, place));
-        }
-        for ((name, value), place) in arguments.keywords.into_iter().zip(places) {
-            let Some(at) = source.parameters.iter().position(|one| one.name == name) else {
-                return Err(LangError::new(
-                    "argument-count",
-                    format!("`{}` has no parameter `{name}`", source.name),
-                ));
-            };
-            if given[at].is_some() {
-                return Err(LangError::new(
-                    "argument-count",
-                    format!("`{}` is given `{name}` twice", source.name),
-                ));
-            }
-            given[at] = Some((value, place));
-        }
-        let mut names = FxHashMap::default();
-        for (at, (parameter, value)) in source.parameters.iter().zip(given).enumerate() {
-            let (value, place) = match (value, &parameter.default) {
-                (Some(given), _) => given,
-                (None, Some(default)) => (self.load_constant(default.clone())?, None),
-                (None, None) => {
-                    return Err(LangError::new(
-                        "argument-count",
-                        format!("`{}` is not given `{}`", source.name, parameter.name),
-                    ));
-                }
-            };
-            let by_reference = is_method && at == 0;
-            let annotation = if by_reference { &Annotation::Template } else { &parameter.annotation };
-            let value = if *annotation == Annotation::Template { place.unwrap_or(value) } else { value };
-            let binding = self.bind_argument(&parameter.name, annotation, value)?;
-            names.insert(parameter.name.clone(), binding);
-        }
-        let scope = self.new_scope();
-        let is_outermost = self.open.last().is_some_and(|open| open.is_outermost);
-        let depth = self.open.len() + 1;
-        let exit = Exit { scope, is_used: false, result: None, returns: 0, depth };
-        self.open.push(Open { block: Block::default(), is_home: true, is_outermost });
-        let name = source.name.clone();
-        let lowered = self.deeper(|this| this.function(handle, source, names, Some(exit)));
-        let open = self.open.pop().expect("pushed above");
-        let function = lowered?;
-        let exit = function.exit.expect("set above");
-        if exit.result.is_some() && !function.is_left {
-            return Err(LangError::new(
-                "return",
-                format!("`{name}` does not return a value on every way through it"),
-            )
-            .hint("add a `return` at its end"));
-        }
-        if exit.is_used {
-            // What is returned outlives the scope.
-            let mut block = open.block;
-            let mut kept = Vec::new();
-            if let Some(result) = &exit.result {
-                collect_locals(result, &mut kept);
-            }
-            block.locals.retain(|id| !kept.contains(id));
-            let locals = &mut self.block().locals;
-            for id in kept {
-                if !locals.contains(&id) {
-                    locals.push(id);
-                }
-            }
-            self.emit(Kind::Scope(scope, block))?;
-        } else {
-            self.splice(open.block);
-        }
-        Ok(exit.result.unwrap_or(Value::Constant(Constant::None)))
-    }
-
-    fn bind_argument(&mut self, name: &str, annotation: &Annotation, value: Value) -> Lower<Binding> {
-        let wrong = |this: &mut Self, expected: &str, value: &Value| {
-            let _ = this;
-            LangError::new("type", format!("`{name}` takes {expected}, found {}", value.describe()))
-        };
-        Ok(match annotation {
-            // What is passed as it is can be changed by the function.
-            Annotation::Template => match value {
-                Value::Scalar(Expr::Local(id), _) if !self.constant.contains(&id) => {
-                    Binding::Scalar { id, is_set: true }
-                }
-                Value::Variable(id, shape) => Binding::Tensor { id, shape, is_set: true },
-                mut place if is_place(&place) => {
-                    let end = self.block().statements.len();
-                    self.stabilise_place(&mut place, end)?;
-                    Binding::Place(place)
-                }
-                other => Binding::Value(self.keep(other)?),
-            },
-            Annotation::Scalar(scalar) => {
-                let value = unwrap_static(value);
-                if self.as_tensor(&value)?.is_some() || self.scalar(value.clone()).is_err() {
-                    return Err(wrong(self, &format!("a `{scalar}`"), &value));
-                }
-                let expr = self.scalar_as(value, *scalar)?;
-                Binding::Value(self.keep(Value::Scalar(expr, *scalar))?)
-            }
-            Annotation::Tensor(shape, scalar) => {
-                let value = self.listed(unwrap_static(value))?;
-                match self.as_tensor(&value)? {
-                    Some((given, from, items)) if given == *shape => {
-                        let items = items.into_iter().map(|one| fold::cast(from, *scalar, one)).collect();
-                        Binding::Value(self.keep(Value::Tensor(*shape, *scalar, items))?)
-                    }
-                    _ => {
-                        let expected = super::value::tensor_text(*shape, Some(*scalar));
-                        return Err(wrong(self, &expected, &value));
-                    }
-                }
-            }
-            Annotation::Array
-                if !matches!(value, Value::Constant(Constant::Array(_)) | Value::Struct(..)) =>
-            {
-                return Err(wrong(self, "an array", &value));
-            }
-            _ => Binding::Value(self.keep(value)?),
-        })
-    }
-
-    fn build_struct(&mut self, kind: std::rc::Rc<StructType>, call: &ast::ExprCall) -> Lower<Value> {
-        let Arguments { values, keywords, .. } = self.arguments(call, &["*"])?;
-        if values.len() > kind.members.len() {
-            return Err(LangError::new(
-                "argument-count",
-                format!("`{}` has {} members, found {}", kind.name, kind.members.len(), values.len()),
-            ));
-        }
-        for (name, _) in &keywords {
-            if !kind.members.iter().any(|(known, _)| known == name) {
-                return Err(LangError::new("attribute", format!("`{}` has no member `{name}`", kind.name)));
-            }
-        }
-        let mut values = values.into_iter();
-        let mut members = Vec::new();
-        for (name, member) in &kind.members {
-            let given = values
-                .next()
-                .or_else(|| keywords.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()));
-            let value = match (given, member) {
-                (Some(value), member) => self.struct_member(member, value)?,
-                (None, member) => self.zero_of(member)?,
-            };
-            members.push((name.clone(), value));
-        }
-        Ok(Value::Struct(members, Some(kind)))
-    }
-
-    fn struct_member(&mut self, member: &Constant, value: Value) -> Lower<Value> {
-        if let Constant::StructType(_) = member {
-            return match value {
-                Value::Struct(..) => Ok(value),
-                other => {
-                    Err(LangError::new("type", format!("expected a struct, found {}", other.describe())))
-                }
-            };
-        }
-        self.converted(Value::Constant(member.clone()), value)
-    }
-
-    fn zero_of(&mut self, member: &Constant) -> Lower<Value> {
-        Ok(match member {
-            Constant::Scalar(scalar) => Value::Scalar(Expr::Const(*scalar, 0), *scalar),
-            Constant::TensorType(shape, scalar) => self.filled(*shape, *scalar, 0.0),
-            Constant::StructType(kind) => {
-                let mut members = Vec::new();
-                for (name, member) in &kind.members {
-                    members.push((name.clone(), self.zero_of(member)?));
-                }
-                Value::Struct(members, Some(kind.clone()))
-            }
-            other => {
-                return Err(LangError::new("type", format!("{} is no type of a member", describe(other))));
-            }
-        })
     }
 
     // -- What the language defines ---------------------------------------------------------------
@@ -935,140 +733,4 @@ impl Lowerer<'_> {
         let number = |at: u32| if at / n == at % n { one.clone() } else { Expr::Const(scalar, 0) };
         Ok(Value::Tensor(Shape::Matrix(n, n), scalar, (0..n * n).map(number).collect()))
     }
-
-    // -- Printing --------------------------------------------------------------------------------
-
-    fn print(&mut self, call: &ast::ExprCall) -> Lower<Value> {
-        let (mut separator, mut end) = (" ".to_owned(), "\n".to_owned());
-        for keyword in &call.arguments.keywords {
-            let value = self.expr(&keyword.value)?;
-            let Constant::Text(text) = self.known(value, "how to print")? else {
-                return Err(LangError::new("type", "`sep` and `end` are texts"));
-            };
-            match keyword.arg.as_ref().map(ast::Identifier::as_str) {
-                Some("sep") => separator = text,
-                Some("end") => end = text,
-                _ => return Err(LangError::new("argument-count", "`print` takes values, `sep` and `end`")),
-            }
-        }
-        let mut parts = Vec::new();
-        for (at, argument) in call.arguments.args.iter().enumerate() {
-            if at > 0 {
-                parts.push(Part::Text(separator.clone()));
-            }
-            parts.extend(self.text_parts(argument)?);
-        }
-        parts.push(Part::Text(end));
-        self.emit(Kind::Print(joined(parts)))?;
-        Ok(Value::Constant(Constant::None))
-    }
-
-    /// What an expression is as text: texts, and numbers that are known when the kernel runs.
-    pub(super) fn text_parts(&mut self, expr: &ast::Expr) -> Lower<Vec<Part>> {
-        let mut parts = Vec::new();
-        if let ast::Expr::FString(text) = expr {
-            for element in text.value.elements() {
-                match element {
-                    ast::InterpolatedStringElement::Literal(literal) => {
-                        parts.push(Part::Text(literal.value.to_string()))
-                    }
-                    ast::InterpolatedStringElement::Interpolation(one) => {
-                        if one.format_spec.is_some() {
-                            return Err(unsupported("a format in a text", "print the number as it is"));
-                        }
-                        let value = self.expr(&one.expression)?;
-                        self.value_parts(value, &mut parts)?;
-                    }
-                }
-            }
-            return Ok(parts);
-        }
-        let value = self.expr(expr)?;
-        self.value_parts(value, &mut parts)?;
-        Ok(parts)
-    }
-
-    fn value_parts(&mut self, value: Value, parts: &mut Vec<Part>) -> Lower<()> {
-        let value = unwrap_static(value);
-        if let Some((shape, scalar, items)) = self.as_tensor(&value)? {
-            let columns = match shape {
-                Shape::Vector(n) | Shape::Matrix(_, n) => n as usize,
-            };
-            let is_matrix = matches!(shape, Shape::Matrix(..));
-            parts.push(Part::Text(if is_matrix { "[[" } else { "[" }.to_owned()));
-            for (at, item) in items.into_iter().enumerate() {
-                if at > 0 {
-                    parts.push(Part::Text(if at % columns == 0 { "], [" } else { ", " }.to_owned()));
-                }
-                parts.push(Part::Value(self.once(item, scalar)?));
-            }
-            parts.push(Part::Text(if is_matrix { "]]" } else { "]" }.to_owned()));
-            return Ok(());
-        }
-        match value {
-            Value::Constant(Constant::Text(text)) => parts.push(Part::Text(text)),
-            Value::Constant(Constant::None) => parts.push(Part::Text("None".to_owned())),
-            Value::Constant(Constant::Int(value)) => parts.push(Part::Text(value.to_string())),
-            Value::Constant(Constant::Bool(value)) => {
-                parts.push(Part::Text(if value { "True" } else { "False" }.to_owned()));
-            }
-            Value::Tuple(_) | Value::Constant(Constant::Tuple(_)) => {
-                parts.push(Part::Text("(".to_owned()));
-                for (at, item) in self.elements(value)?.into_iter().enumerate() {
-                    if at > 0 {
-                        parts.push(Part::Text(", ".to_owned()));
-                    }
-                    self.value_parts(item, parts)?;
-                }
-                parts.push(Part::Text(")".to_owned()));
-            }
-            other => {
-                let (expr, scalar) = self.scalar(other)?;
-                let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
-                parts.push(Part::Value(self.once(fold::cast(scalar, wide, expr), wide)?));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether a value is something that can be assigned to, wherever it is.
-pub(super) fn is_place(value: &Value) -> bool {
-    match value {
-        Value::Scalar(Expr::Load(_) | Expr::Lane(..), _) | Value::Element(..) => true,
-        Value::Scalar(Expr::Local(_), _) | Value::Variable(..) => true,
-        Value::Struct(members, _) => members.iter().all(|(_, one)| is_place(one)),
-        _ => false,
-    }
-}
-
-/// Texts that follow each other as one.
-fn joined(parts: Vec<Part>) -> Vec<Part> {
-    let mut found: Vec<Part> = Vec::new();
-    for part in parts {
-        match (found.last_mut(), part) {
-            (Some(Part::Text(before)), Part::Text(text)) => before.push_str(&text),
-            (_, part) => found.push(part),
-        }
-    }
-    found
-}
-
-/// The locals that a value is made of.
-fn collect_locals(value: &Value, into: &mut Vec<crate::ir::LocalId>) {
-    match value {
-        Value::Variable(id, _) => into.push(*id),
-        Value::Tuple(items) => items.iter().for_each(|one| collect_locals(one, into)),
-        Value::Struct(members, _) => members.iter().for_each(|(_, one)| collect_locals(one, into)),
-        _ => {}
-    }
-    let mut value = value.clone();
-    value.expressions_mut(&mut |expr| {
-        expr.any(&mut |one| {
-            if let Expr::Local(id) | Expr::Lane(id, _) = one {
-                into.push(*id);
-            }
-            false
-        });
-    });
 }

@@ -156,7 +156,7 @@ impl Lowerer<'_> {
         }
         let mut found = Vec::new();
         for (at, mut value) in values.into_iter().enumerate().rev() {
-            let mut place = super::call::is_place(&value).then(|| value.clone());
+            let mut place = super::inline::is_place(&value).then(|| value.clone());
             if self.has_effects(ends[at]) {
                 self.stabilise(&mut value, ends[at])?;
                 if let Some(place) = &mut place {

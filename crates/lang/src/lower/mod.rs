@@ -11,17 +11,21 @@
 //! | `loops` | `for` and `while` |
 //! | `expr` | expressions: names, members, subscripts, conditions |
 //! | `operation` | operators, on constants, numbers and vectors |
-//! | `call` | calls, of the program's functions and of the language's |
+//! | `call` | calls, and what the language defines to be called |
+//! | `inline` | calls of the program's functions and struct types |
+//! | `text` | printing |
 //! | `tensor` | what vectors and matrices can do |
 //! | `value` | what expressions are meanwhile |
 
 mod assign;
 pub mod call;
 mod expr;
+mod inline;
 mod loops;
 mod operation;
 mod statement;
 mod tensor;
+mod text;
 mod value;
 
 use rustc_hash::{FxHashMap, FxHashSet};
