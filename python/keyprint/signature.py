@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 import types
 from _weakref import ref
-from itertools import count
 
 from ._native import Fingerprint, Guards, NdArray, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
@@ -695,13 +694,16 @@ class _Maker:
         """Take something of which nothing says what counts: refuse it, or let the compiler say what it reads."""
         if self._options.on_opaque is None:
             raise self._unknown(value, path)
+        # Most programs have none of these.
+        from .observed import Observed, Seen, opaque_numbers
+
         self._options.on_opaque(path, value)
         self.found.is_fleeting = True
         observed = Observed()
         self._step(source, ("exact",))
-        step = self._step(source, ("signature", _Seen, observed))
+        step = self._step(source, ("signature", Seen, observed))
         # No other call has this one: what is compiled is found by what was read, not by a key.
-        digest = fingerprint(("opaque", next(_opaque_numbers)))
+        digest = fingerprint(("opaque", next(opaque_numbers)))
         argument = Argument("opaque", type=type_name(value), value=(value, observed), signature=digest)
         return self._as(argument, step)
 
@@ -738,52 +740,6 @@ class _Level:
 
     def __exit__(self, *_: object) -> None:
         self._maker._levels -= 1
-
-
-class Observed:
-    """What a compiler has read of an object: equal to an object of which it would read the same."""
-
-    __slots__ = ("_reads",)
-
-    def __init__(self) -> None:
-        self._reads: list[tuple[Callable[[Any], Any], Any]] = []
-
-    def note(self, how: Callable[[Any], Any], found: Any) -> None:
-        """Remember what was found, and how to look again."""
-        self._reads.append((how, found))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Seen):
-            return NotImplemented
-        try:
-            return all(_is_same(how(other.value), known) for how, known in self._reads)
-        except Exception:
-            return False
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class _Seen:
-    """An object that is compared with what was observed: it is not asked itself."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _is_same(found: Any, known: Any) -> bool:
-    """Whether two facts are the same, to the type and the last bit."""
-    if type(found) is not type(known):
-        return False
-    if type(found) in (tuple, list):
-        return len(found) == len(known) and all(map(_is_same, found, known))
-    if type(found) is float:
-        return bool(found.hex() == known.hex())
-    return found is known or (type(found) in (str, int, bool, bytes) and bool(found == known))
-
-
-_opaque_numbers: Final = count()
 
 
 class Memo:
