@@ -254,3 +254,20 @@ def test_memory_of_others():
             kp.asarray(bad)
     with pytest.raises(TypeError, match="expected elements"):
         kp.asarray(np.zeros((2, 3)), kp.types.vector(2, kp.f64))
+
+
+@kp.kernel
+def fill_all(x: kp.template()):
+    for I in kp.grouped(x):
+        x[I] = 2.0
+
+
+def test_what_elements_are_counts():
+    kinds = [kp.f32, kp.types.vector(2, kp.f32), kp.types.vector(3, kp.f32), kp.types.matrix(2, 2, kp.f32)]
+    for kind in (*kinds, *reversed(kinds)):
+        x = kp.ndarray(kind, 5)
+        fill_all(x)
+        assert (x.to_numpy() == 2).all(), kind
+    with_grad = kp.ndarray(kp.f32, 5, needs_grad=True)
+    fill_all(with_grad)
+    assert (with_grad.to_numpy() == 2).all()

@@ -282,6 +282,11 @@ def test_types_behind_postponed_annotations_count(tmp_path):
     edited = run(tmp_path, program=POSTPONED.replace("REAL = kp.f32", "REAL = kp.f64"))
     assert (edited.stdout, edited.stderr) == (f"{[1 / 3, 1 / 3]}\n", "1\n"), edited.stderr
     assert run(tmp_path, program=POSTPONED).stderr == "0\n"
+    # The same, where only the dataclass names the type.
+    alone = POSTPONED.replace("def third(x: REAL, y: Later)", "def third(x, y)")
+    assert run(tmp_path, program=alone).stdout == f"{[single, single]}\n"
+    edited = run(tmp_path, program=alone.replace("REAL = kp.f32", "REAL = kp.f64"))
+    assert (edited.stdout, edited.stderr) == (f"{[1 / 3, 1 / 3]}\n", "1\n"), edited.stderr
 
 
 def test_arguments_of_the_compiler_count(tmp_path):
