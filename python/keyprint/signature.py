@@ -412,8 +412,12 @@ class _Maker:
         return self._object(value, node, source, path, members)
 
     def _own_array(self, value: NdArray, source: tuple[Any, ...]) -> Argument:
-        argument = Argument("array", type="keyprint.ndarray", layout="C", writable=True)
-        argument.dtype, argument.ndim, argument.needs_grad = value.scalar, value.ndim, value.needs_grad
+        # The same as an array of NumPy that is laid out so: what is compiled for one is good for the other.
+        argument = Argument("array", type="numpy.ndarray", layout="C", writable=True)
+        kinds = {"b": "", "i": "int", "u": "uint", "f": "float"}
+        name = value.scalar
+        argument.dtype = name if name == "bool" else kinds[name[0]] + name[1:]
+        argument.ndim, argument.needs_grad = value.ndim, value.needs_grad or None
         argument.element = value.element_shape or None
         return self._as(argument, self._step(source, ("own",)))
 

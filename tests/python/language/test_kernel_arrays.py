@@ -271,3 +271,20 @@ def test_what_elements_are_counts():
     with_grad = kp.ndarray(kp.f32, 5, needs_grad=True)
     fill_all(with_grad)
     assert (with_grad.to_numpy() == 2).all()
+
+
+@kp.kernel
+def adds_one(x: kp.types.NDArray):
+    for I in kp.grouped(x):
+        x[I] += 1
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_own_arrays_and_those_of_numpy_share_what_is_compiled(name):
+    own, other = kp.ndarray(getattr(kp, name), 3), np.zeros(3, DTYPES[name])
+    adds_one(own)
+    seen = adds_one.observations
+    adds_one(other)
+    after = adds_one.observations
+    assert (after.compiled, after.validated) == (seen.compiled, seen.validated)
+    assert own.to_numpy().tolist() == other.tolist() == [1] * 3
