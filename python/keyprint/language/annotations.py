@@ -65,9 +65,14 @@ class _NDArray:
         return ArrayAnnotation(*what) if isinstance(what, tuple) else ArrayAnnotation(what)
 
     def __call__(
-        self, dtype: Any = None, ndim: int | None = None, *, element_dim: int | None = None, **ignored: Any
+        self,
+        dtype: Any = None,
+        ndim: int | None = None,
+        *,
+        field_dim: int | None = None,
+        needs_grad: Any = None,
     ) -> ArrayAnnotation:
-        return ArrayAnnotation(dtype, ndim)
+        return ArrayAnnotation(dtype, ndim if field_dim is None else field_dim)
 
     def __reduce__(self) -> str:
         return "NDArray"

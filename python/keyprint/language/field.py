@@ -165,10 +165,13 @@ class StructField:
             one.from_numpy(arrays[name])
 
 
-def field(dtype: Any, shape: Any = (), *, name: str = "", needs_grad: bool = False, **ignored: Any) -> Any:
+def field(
+    dtype: Any, shape: Any = (), *, name: str = "", needs_grad: bool = False, order: str | None = None
+) -> Any:
     """Return a field of zeros: an array that kernels read by its name.
 
-    ``dtype`` is a type of numbers, vectors, matrices, or structs.
+    ``dtype`` is a type of numbers, vectors, matrices, or structs. ``order`` is accepted, and the last dimension is
+    the fastest whatever it says.
     """
     if hasattr(dtype, "members"):
         return StructField(dtype, shape)

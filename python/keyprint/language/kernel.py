@@ -57,7 +57,7 @@ class Func:
         return f"<Func {self.__module__}.{self.__qualname__}>"
 
 
-def func(function: Any = None, **ignored: Any) -> Any:
+def func(function: Any = None) -> Any:
     """Make a function that kernels can call. It is inlined; recursion is an error."""
 
     def make(function: Any) -> Any:
@@ -80,7 +80,6 @@ def kernel(
     *,
     fastcache: bool | None = None,
     on_drift: str = "raise",
-    **ignored: Any,
 ) -> Any:
     """Make a kernel: compiled for the arguments that it is called with, and kept for the next process.
 

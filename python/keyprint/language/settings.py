@@ -45,6 +45,27 @@ class Settings:
 
 current = Settings()
 
+#: Options of Quadrants that change nothing that a program can see.
+_LEFT_ALONE = frozenset(
+    {
+        *(
+            "advanced_optimization",
+            "cfg_optimization",
+            "device_memory_GB",
+            "device_memory_fraction",
+            "enable_fallback",
+        ),
+        *("kernel_profiler", "log_level", "num_compile_threads", "offline_cache_cleaning_policy"),
+        *(
+            "offline_cache_max_size_of_files",
+            "print_ir",
+            "print_kernel_asm",
+            "print_kernel_llvm_ir",
+            "verbose",
+        ),
+    }
+)
+
 _stores: dict[str | None, Store] = {}
 
 
@@ -96,7 +117,7 @@ def init(
     offline_cache: bool | None = None,
     offline_cache_file_path: str | None = None,
     src_ll_cache: bool | None = None,
-    **ignored: Any,
+    **others: Any,
 ) -> None:
     """Say how kernels are compiled and run, from the next launch on. Calling it is optional.
 
@@ -105,8 +126,12 @@ def init(
     floats as if they were real numbers, ``contract`` lets it round a product and a sum once. ``march`` is the
     processor to compile for. ``cpu_max_num_threads`` says how many threads work on a loop, ``random_seed`` where
     random numbers begin. ``offline_cache=False`` keeps compiled kernels in memory only, and
-    ``offline_cache_file_path`` says where they are kept otherwise.
+    ``offline_cache_file_path`` says where they are kept otherwise. Options of Quadrants that mean nothing here are
+    taken and left alone.
     """
+    for name in others:
+        if name not in _LEFT_ALONE:
+            raise TypeError(f"`init` has no option `{name}`")
     if arch is not None and str(arch) not in ("cpu", "x64", "arm64"):
         raise ValueError(f"kernels run on the CPU, found {arch!r}\nhint: write `arch=cpu`, or leave it out")
     for name, given in (("default_ip", default_ip), ("default_fp", default_fp)):

@@ -97,6 +97,12 @@ def test_names():
         qd.nope  # noqa: B018
     with pytest.raises(ValueError, match="kernels run on the CPU"):
         qd.init(arch="cuda")
+    qd.init(arch=qd.cpu, log_level="warn", print_ir=False)
+    with pytest.raises(TypeError, match="no option `fastmath`"):
+        qd.init(fastmath=True)
+    for made in (lambda: qd.kernel(graf=True), lambda: qd.field(qd.f32, 3, offset=1)):
+        with pytest.raises(TypeError):
+            made()
 
 
 def test_observations():
