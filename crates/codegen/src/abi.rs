@@ -6,7 +6,7 @@ use std::fmt::Write;
 use keyprint_lang::ir::{Array, ArrayId, Expr, Kernel, Kind, Layout, Origin, Place};
 use keyprint_lang::types::Scalar;
 
-use crate::helper::Helpers;
+use crate::c_functions::CFunctions;
 use crate::statement::Writer;
 
 /// Raised whenever generated code and runtime would not understand each other any more.
@@ -203,14 +203,14 @@ impl Used {
 #[must_use]
 pub fn generate(kernel: &Kernel) -> Code {
     let words = Words::of(kernel);
-    let mut helpers = Helpers::default();
-    let mut writer = Writer::new(kernel, &words, &mut helpers);
+    let mut functions = CFunctions::default();
+    let mut writer = Writer::new(kernel, &words, &mut functions);
     writer.entry();
     let body = writer.finish();
     let mut text = String::new();
     let _ = writeln!(text, "/* {} */", kernel.name.replace("*/", "* /"));
     text.push_str(PRELUDE);
-    text.push_str(&helpers.text());
+    text.push_str(&functions.text());
     text.push_str(&body);
     Code { text, words: words.list, results: kernel.results.clone() }
 }

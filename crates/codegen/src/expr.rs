@@ -4,7 +4,7 @@ use keyprint_lang::ir::{Binary, Expr, Layout, Local, LocalId, Math, Origin, Plac
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 
-use crate::helper::suffix;
+use crate::c_functions::suffix;
 use crate::statement::Writer;
 
 impl Writer<'_> {
@@ -25,7 +25,7 @@ impl Writer<'_> {
             Expr::Cast(to, one) => self.cast(*to, one),
             Expr::Bits(to, one) => {
                 let from = one.scalar(self.kernel);
-                let helper = self.helpers.bits(from, *to);
+                let helper = self.functions.bits(from, *to);
                 format!("{helper}({})", self.bare(one))
             }
             Expr::Select(parts) => {
@@ -63,7 +63,7 @@ impl Writer<'_> {
             } else {
                 format!("{:?}f", value as f32)
             };
-            self.helpers.type_of(scalar);
+            self.functions.type_of(scalar);
             return match (scalar, text.starts_with('-')) {
                 (Scalar::F16, _) => format!("((f16){text})"),
                 (_, true) => format!("({text})"),
@@ -117,7 +117,7 @@ impl Writer<'_> {
     pub(crate) fn place(&mut self, place: &Place) -> String {
         let array = &self.kernel.arrays[place.array as usize];
         let name = self.array_name(place.array);
-        let t = self.helpers.type_of(array.scalar);
+        let t = self.functions.type_of(array.scalar);
         if array.layout == Layout::Strided {
             let mut offset = Vec::new();
             for (at, index) in place.index.iter().enumerate() {
@@ -157,7 +157,7 @@ impl Writer<'_> {
     fn unary(&mut self, op: Unary, one: &Expr) -> String {
         let scalar = one.scalar(self.kernel);
         let value = self.expr(one);
-        let t = self.helpers.type_of(scalar);
+        let t = self.functions.type_of(scalar);
         match op {
             Unary::Not => format!("(!{value})"),
             Unary::Invert => format!("(({t})~{value})"),
@@ -165,7 +165,7 @@ impl Writer<'_> {
             Unary::Neg => format!("(({t})(0 - {value}))"),
             Unary::Abs if scalar.is_float() => format!("__builtin_fabs{}({value})", suffix(scalar)),
             Unary::Abs => {
-                let helper = self.helpers.absolute(scalar);
+                let helper = self.functions.absolute(scalar);
                 format!("{helper}({value})")
             }
         }
@@ -176,7 +176,7 @@ impl Writer<'_> {
         if op == Binary::Pow && scalar.is_float() {
             return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(one), self.bare(other));
         }
-        if let Some(helper) = self.helpers.binary(op, scalar) {
+        if let Some(helper) = self.functions.binary(op, scalar) {
             return format!("{helper}({}, {})", self.bare(one), self.bare(other));
         }
         let sign = match op {
@@ -208,13 +208,13 @@ impl Writer<'_> {
         }
         if from.is_float() && to.is_int() {
             if from == Scalar::F16 {
-                let helper = self.helpers.whole(Scalar::F32, to);
+                let helper = self.functions.whole(Scalar::F32, to);
                 return format!("{helper}((f32){})", self.expr(one));
             }
-            let helper = self.helpers.whole(from, to);
+            let helper = self.functions.whole(from, to);
             return format!("{helper}({})", self.bare(one));
         }
-        let t = self.helpers.type_of(to);
+        let t = self.functions.type_of(to);
         format!("(({t}){})", self.expr(one))
     }
 

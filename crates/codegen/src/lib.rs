@@ -16,7 +16,7 @@
 //! | --- | --- |
 //! | `abi` | what the runtime and the code know of each other |
 //! | `expr` | expressions |
-//! | `helper` | functions for operations that C has not, or leaves undefined |
+//! | `c_functions` | functions for operations that C has not, or leaves undefined |
 //! | `statement` | statements and loops |
 //! | `task` | parallel loops: what they capture, how they are split |
 //!
@@ -29,8 +29,8 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod c_functions;
 mod expr;
-mod helper;
 mod statement;
 mod task;
 #[cfg(test)]

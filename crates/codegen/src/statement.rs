@@ -9,13 +9,13 @@ use keyprint_lang::ir::{
 use keyprint_lang::types::Scalar;
 
 use crate::abi::{Status, Words};
-use crate::helper::Helpers;
+use crate::c_functions::CFunctions;
 
 /// Writes C.
 pub(crate) struct Writer<'k> {
     pub(crate) kernel: &'k Kernel,
     pub(crate) words: &'k Words,
-    pub(crate) helpers: &'k mut Helpers,
+    pub(crate) functions: &'k mut CFunctions,
     /// Functions that are done.
     pub(crate) done: String,
     pub(crate) out: String,
@@ -31,11 +31,11 @@ pub(crate) struct Writer<'k> {
 }
 
 impl<'k> Writer<'k> {
-    pub(crate) fn new(kernel: &'k Kernel, words: &'k Words, helpers: &'k mut Helpers) -> Self {
+    pub(crate) fn new(kernel: &'k Kernel, words: &'k Words, functions: &'k mut CFunctions) -> Self {
         Self {
             kernel,
             words,
-            helpers,
+            functions,
             done: String::new(),
             out: String::new(),
             level: 0,
@@ -84,7 +84,7 @@ impl<'k> Writer<'k> {
     pub(crate) fn arguments(&mut self, arrays: &[ArrayId], numbers: &[u32]) {
         for id in arrays {
             let array = &self.kernel.arrays[*id as usize];
-            let t = self.helpers.type_of(array.scalar);
+            let t = self.functions.type_of(array.scalar);
             let name = self.array_name(*id);
             match &array.origin {
                 Origin::Fixed { address, .. } => {
@@ -113,7 +113,7 @@ impl<'k> Writer<'k> {
             }
             let scalar = self.kernel.numbers[*id as usize].scalar;
             let (t, name, place) =
-                (self.helpers.type_of(scalar), self.number_name(*id), self.words.number(*id));
+                (self.functions.type_of(scalar), self.number_name(*id), self.words.number(*id));
             self.push(&if scalar.is_float() {
                 format!("{t} {name}; __builtin_memcpy(&{name}, &w[{place}], sizeof {name});")
             } else {
@@ -181,7 +181,7 @@ impl<'k> Writer<'k> {
         let list =
             |kind: char| (0..all).map(|at| format!("{name}_{kind}{at}")).collect::<Vec<_>>().join(", ");
         let (sizes, strides) = (list('s'), list('t'));
-        let helper = self.helpers.holds_twice();
+        let helper = self.functions.holds_twice();
         let bytes = array.scalar.bytes();
         let status = Status::Overlap as u32 | id << 8;
         self.push(&format!(
@@ -223,7 +223,7 @@ impl<'k> Writer<'k> {
         let first_sets = first_sets(block);
         for id in &block.locals {
             let local = &self.kernel.locals[*id as usize];
-            let (t, name) = (self.helpers.type_of(local.scalar), self.local_name(*id));
+            let (t, name) = (self.functions.type_of(local.scalar), self.local_name(*id));
             if first_sets.contains(id) {
                 self.open.insert(*id);
             } else if local.lanes > 0 {
@@ -304,7 +304,7 @@ impl<'k> Writer<'k> {
             Kind::Random(id) => {
                 let scalar = self.kernel.locals[*id as usize].scalar;
                 let (t, name) = (self.type_of(*id), self.local_name(*id));
-                let helper = self.helpers.random(scalar);
+                let helper = self.functions.random(scalar);
                 self.push(&format!("const {t} {name} = {helper}(kp_key, kp_at, kp_n++);"));
             }
         }
@@ -315,7 +315,7 @@ impl<'k> Writer<'k> {
     }
 
     pub(crate) fn type_of(&mut self, id: LocalId) -> &'static str {
-        self.helpers.type_of(self.kernel.locals[id as usize].scalar)
+        self.functions.type_of(self.kernel.locals[id as usize].scalar)
     }
 
     /// Lets others run Python meanwhile, if a loop takes long.
@@ -347,7 +347,7 @@ impl<'k> Writer<'k> {
             AtomicTarget::Place(place) => self.kernel.arrays[place.array as usize].scalar,
             AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => self.kernel.locals[*id as usize].scalar,
         };
-        let helper = self.helpers.atomic(atomic.op, scalar);
+        let helper = self.functions.atomic(atomic.op, scalar);
         let target = self.target(&atomic.target);
         let old = match atomic.old {
             Some(id) => format!("const {} {} = ", self.type_of(id), self.local_name(id)),
@@ -414,7 +414,7 @@ impl<'k> Writer<'k> {
     /// A number as 64 bits, for the runtime.
     fn as_bits(&mut self, scalar: Scalar, text: &str) -> String {
         if scalar.is_float() {
-            let helper = self.helpers.bits(Scalar::F64, Scalar::U64);
+            let helper = self.functions.bits(Scalar::F64, Scalar::U64);
             format!("{helper}((f64)({text}))")
         } else if scalar.is_signed() {
             format!("(u64)(i64)({text})")

@@ -186,7 +186,7 @@ impl Writer<'_> {
         self.loops(one, random);
         for reduction in &one.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
-            let helper = self.helpers.atomic(reduction.op, scalar);
+            let helper = self.functions.atomic(reduction.op, scalar);
             let target = self.target(&reduction.target);
             let text = format!("{helper}(&{target}, {});", self.local_name(reduction.local));
             self.push(&text);

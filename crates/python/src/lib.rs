@@ -6,6 +6,7 @@
 mod command_line;
 mod config;
 mod describe;
+mod dlpack;
 mod entry;
 mod explain;
 mod failure;

@@ -16,6 +16,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple};
 
+use crate::dlpack::DlTensor;
+
 /// More dimensions are refused, those of the elements aside.
 const MOST_DIMENSIONS: usize = 8;
 
@@ -553,25 +555,10 @@ fn format_of(scalar: Scalar) -> &'static std::ffi::CStr {
     }
 }
 
-/// DLPack's `DLTensor`.
-#[repr(C)]
-struct Tensor {
-    data: *mut c_void,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *const i64,
-    strides: *const i64,
-    byte_offset: u64,
-}
-
 /// DLPack's `DLManagedTensor`.
 #[repr(C)]
 struct Managed {
-    tensor: Tensor,
+    tensor: DlTensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
@@ -584,7 +571,7 @@ struct Versioned {
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
     flags: u64,
-    tensor: Tensor,
+    tensor: DlTensor,
 }
 
 /// What a tensor that was handed out keeps: the array, and strides in elements.
@@ -614,8 +601,8 @@ fn managed<'py>(array: &Bound<'py, NdArray>, is_versioned: bool) -> PyResult<Bou
     }));
     // SAFETY: just made.
     let (shape, strides) = unsafe { ((*handed).shape.as_ptr(), (*handed).strides.as_ptr()) };
-    let tensor = Tensor {
-        data: inner.data.cast(),
+    let tensor = DlTensor {
+        data: inner.data,
         device_type: 1,
         device_id: 0,
         ndim: inner.shape.len() as i32,

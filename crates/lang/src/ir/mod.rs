@@ -712,6 +712,17 @@ impl Kind {
 }
 
 impl Block {
+    /// Whether it leaves the loop that it is the body of.
+    #[must_use]
+    pub fn leaves_loop(&self) -> bool {
+        self.statements.iter().any(|statement| match &statement.kind {
+            Kind::Break => true,
+            Kind::If(_, then, otherwise) => then.leaves_loop() || otherwise.leaves_loop(),
+            Kind::Scope(_, body) => body.leaves_loop(),
+            _ => false,
+        })
+    }
+
     /// Calls something with every statement, those inside others included.
     pub fn each<'b>(&'b self, visit: &mut impl FnMut(&'b Statement)) {
         for statement in &self.statements {

@@ -206,7 +206,7 @@ impl Verifier<'_> {
         }
         // Going on with the next is fine; leaving the loop is not.
         (self.loops, self.parallel) = (0, true);
-        if leaves(&one.body) {
+        if one.body.leaves_loop() {
             return fail("a parallel loop that is left".to_owned());
         }
         self.loops = 1;
@@ -344,14 +344,4 @@ impl Verifier<'_> {
         }
         Ok(if op.is_comparison() { Scalar::Bool } else { scalar })
     }
-}
-
-/// Whether a block leaves the loop that it is the body of.
-fn leaves(block: &Block) -> bool {
-    block.statements.iter().any(|statement| match &statement.kind {
-        Kind::Break => true,
-        Kind::If(_, then, otherwise) => leaves(then) || leaves(otherwise),
-        Kind::Scope(_, body) => leaves(body),
-        _ => false,
-    })
 }

@@ -424,11 +424,7 @@ impl Lowerer<'_> {
             this.current().loops.push(kind);
             block = this.in_block(true, |this| {
                 this.bind_variables(one, ranges, variables)?;
-                let first = this.current().statement;
-                this.current().statement = first + 1;
-                this.body(&one.body)?;
-                this.current().statement = first + super::statement::count(&one.body);
-                Ok(())
+                this.nested_body(&one.body)
             })?;
             this.current().loops.pop();
             Ok(())
@@ -523,18 +519,14 @@ impl Lowerer<'_> {
                     let leave = Block { locals: Vec::new(), statements: leave };
                     this.emit(Kind::If(stop, leave, Block::default()))?;
                 }
-                let first = this.current().statement;
-                this.current().statement = first + 1;
-                this.body(&one.body)?;
-                this.current().statement = first + super::statement::count(&one.body);
-                Ok(())
+                this.nested_body(&one.body)
             })?;
             this.current().loops.pop();
             Ok(())
         })?;
         self.current().at = one.range();
         // Only a `return` ends a loop that nothing leaves.
-        self.current().is_left = is_endless && !leaves(&block);
+        self.current().is_left = is_endless && !block.leaves_loop();
         self.emit(Kind::Loop(block))
     }
 }
@@ -558,16 +550,6 @@ fn has_control(body: &[ast::Stmt]) -> bool {
         ast::Stmt::If(one) => {
             has_control(&one.body) || one.elif_else_clauses.iter().any(|clause| has_control(&clause.body))
         }
-        _ => false,
-    })
-}
-
-/// Whether a block leaves the loop that it is the body of.
-fn leaves(block: &Block) -> bool {
-    block.statements.iter().any(|statement| match &statement.kind {
-        Kind::Break => true,
-        Kind::If(_, then, otherwise) => leaves(then) || leaves(otherwise),
-        Kind::Scope(_, body) => leaves(body),
         _ => false,
     })
 }

@@ -9,7 +9,8 @@
 //! | `statement` | statements, and which variables they leave defined |
 //! | `assign` | assignments and what can be assigned to |
 //! | `loops` | `for` and `while` |
-//! | `expr` | expressions: names, members, subscripts, conditions |
+//! | `expr` | expressions: names, members, subscripts, what is known |
+//! | `condition` | comparisons, `and`, `or`, one of two values |
 //! | `operation` | operators, on constants, numbers and vectors |
 //! | `call` | calls, and what the language defines to be called |
 //! | `inline` | calls of the program's functions and struct types |
@@ -19,6 +20,7 @@
 
 mod assign;
 pub mod call;
+mod condition;
 mod expr;
 mod inline;
 mod loops;

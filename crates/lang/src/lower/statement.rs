@@ -31,6 +31,15 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    /// Lowers the statements of a loop, which are numbered behind it.
+    pub(super) fn nested_body(&mut self, body: &[Stmt]) -> Lower<()> {
+        let first = self.current().statement;
+        self.current().statement = first + 1;
+        self.body(body)?;
+        self.current().statement = first + count(body);
+        Ok(())
+    }
+
     fn skip(&mut self, body: &[Stmt]) {
         self.current().statement += count(body);
     }

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::dlpack::DlTensor;
 use crate::ndarray::{self, ALIGNED, ArrayHead, C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE};
 
 /// The flags of a NumPy array that count.
@@ -91,22 +92,6 @@ impl NumpySpec {
     pub(super) fn held(&self) -> &Py<PyAny> {
         &self.dtype
     }
-}
-
-/// DLPack's `DLTensor`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct DlTensor {
-    pub(super) data: *mut u8,
-    pub(super) device_type: i32,
-    pub(super) device_id: i32,
-    pub(super) ndim: i32,
-    pub(super) code: u8,
-    pub(super) bits: u8,
-    pub(super) lanes: u16,
-    pub(super) shape: *const i64,
-    pub(super) strides: *const i64,
-    pub(super) byte_offset: u64,
 }
 
 impl DlTensor {

@@ -10,9 +10,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
-use super::array::DlTensor;
 use super::check::{Step, own, pass_quietly};
 use super::lock::with_arrays;
+use crate::dlpack::DlTensor;
 use crate::language::show_output;
 use crate::ndarray;
 use crate::own_array::number_bits;

@@ -12,6 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::element::{Descriptor, Element};
+use crate::dlpack::DlTensor;
 use crate::failure::{Failure, Walked};
 
 /// Bytes hashed between two looks at pending signals.
@@ -57,21 +58,6 @@ struct ArrayInterface {
     shape: *const ffi::Py_intptr_t,
     strides: *const ffi::Py_intptr_t,
     data: *const c_void,
-}
-
-/// The head of DLPack's `DLManagedTensor`.
-#[repr(C)]
-struct DlTensor {
-    data: *const u8,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *const i64,
-    strides: *const i64,
-    byte_offset: u64,
 }
 
 impl<'py> Elements<'py> {

@@ -4,14 +4,14 @@
 use keyprint_lang::ir::{AtomicOp, Binary};
 use keyprint_lang::types::Scalar;
 
-/// Helpers that were asked for: name and text, those that others need before them.
+/// CFunctions that were asked for: name and text, those that others need before them.
 #[derive(Default)]
-pub(crate) struct Helpers {
+pub(crate) struct CFunctions {
     found: Vec<(String, String)>,
     has_halves: bool,
 }
 
-impl Helpers {
+impl CFunctions {
     pub(crate) fn text(&self) -> String {
         let halves = if self.has_halves { "typedef _Float16 f16;\n" } else { "" };
         let all: String = self.found.iter().map(|(_, text)| text.as_str()).collect();
