@@ -24,6 +24,7 @@ from ._native import (
     _kernel_stats,
     _kernel_type,
     _make_kernel,
+    _resume,
     fingerprint,
 )
 from .errors import DriftError, FingerprintError, FunctionKeyError
@@ -111,6 +112,10 @@ class _KernelMethods:
         self._brain.forget()
         _forget_worlds(self)
 
+    def resume(self, *arguments: Any, from_checkpoint: Any, **named: Any) -> Any:
+        """Call the kernel, beginning at a checkpoint: what is before it is not run."""
+        return _resume(self, from_checkpoint, arguments, named)
+
     @property
     def _brain(self) -> _Brain:
         return self.__dict__["_brain"]  # type: ignore[no-any-return]
@@ -154,6 +159,8 @@ def jit(
     open_members: Iterable[str] = (),
     templates: Iterable[str] = (),
     on_opaque: Callable[[str, Any], None] | None = None,
+    absent_members: bool = False,
+    variant: object = None,
 ) -> Any:
     """Make a kernel of a function; without one, return a decorator.
 
@@ -174,7 +181,9 @@ def jit(
     :class:`~keyprint.ValuesNeeded`: from then on it counts by value, in this process and in others.
     ``on_opaque(path, value)`` is told of arguments of which nothing says what counts, which are refused without it:
     the compiler says what it reads of them (``value`` of such an argument is the object and a
-    recorder), and what it makes stays in memory.
+    recorder), and what it makes stays in memory. Members that are read and not there are refused; with
+    ``absent_members`` the compiler is told of them instead, and refuses them itself. ``variant`` is whatever else tells what the compiler makes of the
+    function: a plain value, which is part of the key.
 
     When a global or anything else that the function reads changes after it was compiled, the next call raises
     :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again, or finds what it had before.
@@ -281,6 +290,7 @@ class _Brain:
             raise ValueError(f"`on_drift` is 'raise' or 'rekey', found {options['on_drift']!r}")
         self.on_drift: str = options["on_drift"]
         self.tool: Tool = options["tool"] or KEYPRINT
+        self.variant: object = options["variant"]
         scalars = dict(options["scalars"] or {})
         annotations = {name: one for name, one in builders_of(function).items() if name not in scalars}
         open_members = frozenset(_names("open_members", options["open_members"]))
@@ -289,6 +299,7 @@ class _Brain:
             frozenset(_names("templates", options["templates"])),
         )
         self.options.on_opaque = options["on_opaque"]
+        self.options.absent_members = bool(options["absent_members"])
         self.rules = Rules(
             options["packages"] or Packages(),
             Sources(self._store),
@@ -324,8 +335,8 @@ class _Brain:
         return (
             *(sorted(options.static), sorted(options.align.items()), sorted(options.divisible.items())),
             *(options.members, sorted(options.scalars.items()), sorted(options.open_members)),
-            sorted(options.templates),
-            *(tuple(self.tool), self._compiler()),
+            *(sorted(options.templates), options.absent_members),
+            *(tuple(self.tool), self._compiler(), self.variant),
         )
 
     def _compiler(self) -> tuple[object, ...]:

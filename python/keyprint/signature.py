@@ -75,8 +75,8 @@ class Options:
     """How the parameters of a kernel are taken."""
 
     __slots__ = (
-        *("align", "annotations", "divisible", "members", "needed", "on_opaque", "open_members", "scalars"),
-        *("static", "templates"),
+        *("absent_members", "align", "annotations", "divisible", "members", "needed", "on_opaque"),
+        *("open_members", "scalars", "static", "templates"),
     )
 
     def __init__(
@@ -107,6 +107,8 @@ class Options:
         self.needed: set[str] = set()
         #: Told of objects of which nothing says what counts; without it they are refused.
         self.on_opaque: Callable[[str, Any], None] | None = None
+        #: Whether members that are not there are for the compiler to refuse.
+        self.absent_members = False
 
 
 class Signature:
@@ -666,7 +668,7 @@ class _Maker:
             elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
                 # A member of its own would hide what the class has.
                 self._step(source, ("absent",))
-            elif "optional" in how and len(child) == 1:
+            elif ("optional" in how and len(child) == 1) or self._options.absent_members:
                 members[name] = self._as(Argument("absent"), self._step(source, ("absent",)))
             else:
                 raise SignatureError(

@@ -189,9 +189,13 @@ class NativeCode:
     ``"u64"``, ``"f64"`` or ``"bool"`` it leaves a result behind the words; with ``([...], build)`` several,
     and ``build`` makes what is returned of a tuple of them. ``unlocks`` says that the code may let other
     threads run Python: arrays are owned meanwhile. ``keep`` is whatever keeps the code in memory.
+
+    With ``outcomes``, the word behind the others says which of these is returned. Such code can begin somewhere else:
+    the word holds 0, or what ``starts(where)`` says for ``kernel.resume(..., from_checkpoint=where)``. ``about`` is
+    whatever else the loader knows.
     """
 
-    __slots__ = ("address", "errors", "keep", "result", "unlocks", "words")
+    __slots__ = ("about", "address", "errors", "keep", "outcomes", "result", "starts", "unlocks", "words")
 
     def __init__(
         self,
@@ -202,6 +206,9 @@ class NativeCode:
         keep: Any = None,
         errors: Callable[[int], BaseException | None] | None = None,
         unlocks: bool = False,
+        outcomes: Iterable[Any] | None = None,
+        starts: Callable[[Any], int] | None = None,
+        about: Any = None,
     ) -> None:
         if not isinstance(address, int) or isinstance(address, bool) or address <= 0:
             raise TypeError(f"`address` is the address of a function, found {address!r}")
@@ -220,6 +227,17 @@ class NativeCode:
         self.keep = keep
         self.errors = errors
         self.unlocks = unlocks
+        self.outcomes = None if outcomes is None else list(outcomes)
+        if self.outcomes is not None and result is not None:
+            raise TypeError("`result` and `outcomes` use the same word: give one of them")
+        self.starts = starts
+        self.about = about
+
+    def start_of(self, where: Any) -> int:
+        """Return where to begin; called by the dispatcher."""
+        if self.starts is None:
+            raise TypeError("the kernel can only begin at its beginning")
+        return self.starts(where)
 
     def error_of(self, status: int) -> BaseException | None:
         """Return what a status means; called by the dispatcher."""
@@ -235,7 +253,8 @@ class NativeCode:
             words = [_word(text, arguments) for text in self.words]
         # What is used by its address in the code is owned as well, while the lock is let go of.
         held = _fleeting_steps(arguments) if self.unlocks else None
-        return self.address, words, self.result, self, held
+        output = self.result if self.outcomes is None else self.outcomes
+        return self.address, words, output, self, held
 
 
 def _fleeting_steps(arguments: Mapping[str, Argument]) -> list[int]:

@@ -10,9 +10,11 @@ use crate::c_functions::CFunctions;
 use crate::statement::Writer;
 
 /// Raised whenever generated code and runtime would not understand each other any more.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
-/// What a kernel is called with, in order; its results follow.
+/// What a kernel is called with, in order; its results follow. A kernel with checkpoints has no results, but a
+/// word in their place: the checkpoint that it begins at, and then the one that it ended at. 0 is none, and the
+/// first one is 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
     /// The address of the first element of an array.
@@ -52,6 +54,8 @@ pub enum Status {
     Overlap = 3,
     /// The last dimensions of an array are not those of its elements.
     Element = 4,
+    /// The runtime was asked to stop.
+    Stopped = 5,
 }
 
 /// A kernel as C.
@@ -159,6 +163,14 @@ impl Used {
                     keyprint_lang::ir::AtomicTarget::Place(place) => Some(place),
                     _ => None,
                 },
+                Kind::DoWhile(one) => {
+                    self.arrays.insert(one.counter);
+                    None
+                }
+                Kind::Checkpoint(one) => {
+                    self.arrays.extend(one.flag);
+                    None
+                }
                 Kind::Parallel(one) => {
                     for reduction in &one.reductions {
                         if let keyprint_lang::ir::AtomicTarget::Place(place) = &reduction.target {
@@ -245,6 +257,8 @@ struct kp_runtime {
   u64 (*launch)(void);
   void *(*unlock)(void);
   void (*lock)(void *);
+  void (*fork)(void (*sections)(void *, i64, i64), void *context, i64 count, i64 *state);
+  i32 (*poll)(void **token);
 };
 
 static const struct kp_runtime *kp;

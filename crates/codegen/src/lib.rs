@@ -19,6 +19,7 @@
 //! | `c_functions` | functions for operations that C has not, or leaves undefined |
 //! | `statement` | statements and loops |
 //! | `task` | parallel loops: what they capture, how they are split |
+//! | `graph` | loops, gates and sections of graphs |
 //!
 //! # Invariants
 //!
@@ -31,6 +32,7 @@
 mod abi;
 mod c_functions;
 mod expr;
+mod graph;
 mod statement;
 mod task;
 #[cfg(test)]

@@ -28,6 +28,14 @@ pub(crate) struct Writer<'k> {
     line: u32,
     /// Locals that are declared where they are first set.
     open: BTreeSet<LocalId>,
+    /// Locals that never change, but are declared before they are set.
+    pub(crate) hoisted: BTreeSet<LocalId>,
+    /// Locals that a launch that begins at a checkpoint makes again.
+    pub(crate) made_again: BTreeSet<LocalId>,
+    /// How many loops of a graph this is in.
+    pub(crate) graph_loops: u32,
+    /// The level of statements that are right in the graph, or in the kernel.
+    pub(crate) graph_level: usize,
 }
 
 impl<'k> Writer<'k> {
@@ -44,6 +52,10 @@ impl<'k> Writer<'k> {
             tasks: 0,
             line: 0,
             open: BTreeSet::new(),
+            hoisted: BTreeSet::new(),
+            made_again: BTreeSet::new(),
+            graph_loops: 0,
+            graph_level: 1,
         }
     }
 
@@ -71,7 +83,7 @@ impl<'k> Writer<'k> {
             self.push("struct kp_failure kp_failure; kp_failure.is_set = 0;");
         }
         self.push("void *kp_token = 0;");
-        self.block_inside(&kernel.body);
+        self.graph_body(&kernel.body);
         self.push("if (kp_token) kp->lock(kp_token);");
         self.push("return 0;");
         self.level -= 1;
@@ -211,7 +223,7 @@ impl<'k> Writer<'k> {
 
     // -- Blocks ----------------------------------------------------------------------------------
 
-    fn braced(&mut self, head: &str, block: &Block) {
+    pub(crate) fn braced(&mut self, head: &str, block: &Block) {
         self.push(&format!("{head} {{"));
         self.level += 1;
         self.block_inside(block);
@@ -237,15 +249,14 @@ impl<'k> Writer<'k> {
         }
     }
 
-    fn statement(&mut self, statement: &Statement) {
+    pub(crate) fn statement(&mut self, statement: &Statement) {
         if statement.line != 0 && statement.line != self.line {
             self.line = statement.line;
             self.push(&format!("/* line {} */", statement.line));
         }
         match &statement.kind {
             Kind::Let(id, value) => {
-                let t = self.type_of(*id);
-                let text = format!("const {t} {} = {};", self.local_name(*id), self.bare(value));
+                let text = format!("{} = {};", self.made(*id), self.bare(value));
                 self.push(&text);
             }
             Kind::Set(id, value) => {
@@ -268,7 +279,7 @@ impl<'k> Writer<'k> {
             Kind::For(one) => {
                 let (from, to) = (self.bare(&one.from), self.bare(&one.to));
                 let (t, name) = (self.type_of(one.variable), self.local_name(one.variable));
-                let is_long = self.is_outside() && self.level == 1;
+                let is_long = self.is_long();
                 if is_long {
                     self.unlock(Some((&from, &to)), cost(&one.body));
                 }
@@ -281,7 +292,7 @@ impl<'k> Writer<'k> {
             }
             Kind::Parallel(one) => self.parallel(one),
             Kind::Loop(body) => {
-                let is_long = self.is_outside() && self.level == 1;
+                let is_long = self.is_long();
                 if is_long {
                     self.unlock(None, 0);
                 }
@@ -303,15 +314,26 @@ impl<'k> Writer<'k> {
             Kind::Print(parts) => self.print(parts),
             Kind::Random(id) => {
                 let scalar = self.kernel.locals[*id as usize].scalar;
-                let (t, name) = (self.type_of(*id), self.local_name(*id));
                 let helper = self.functions.random(scalar);
-                self.push(&format!("const {t} {name} = {helper}(kp_key, kp_at, kp_n++);"));
+                let text = format!("{} = {helper}(kp_key, kp_at, kp_n++);", self.made(*id));
+                self.push(&text);
             }
+            Kind::DoWhile(one) => self.do_while(one),
+            Kind::Checkpoint(one) => self.checkpoint(one),
+            Kind::Fork(sections) => self.fork(sections),
+            Kind::At(_) => {}
         }
     }
 
-    fn is_outside(&self) -> bool {
-        !self.in_task
+    /// Whether a loop here is worth a thought about how long it takes.
+    fn is_long(&self) -> bool {
+        !self.in_task && self.level == self.graph_level
+    }
+
+    /// A local that never changes, where it is set.
+    fn made(&mut self, id: LocalId) -> String {
+        let name = self.local_name(id);
+        if self.hoisted.contains(&id) { name } else { format!("const {} {name}", self.type_of(id)) }
     }
 
     pub(crate) fn type_of(&mut self, id: LocalId) -> &'static str {
@@ -324,10 +346,14 @@ impl<'k> Writer<'k> {
             Some((from, to)) => format!("(i64)({to}) - (i64)({from}) > {}", 4000 / cost.max(1)),
             None => "1".to_owned(),
         };
-        self.push(&format!("if ({condition}) kp_token = kp->unlock();"));
+        // A loop of a graph around it may have done so.
+        self.push(&format!("if (!kp_token && {condition}) kp_token = kp->unlock();"));
     }
 
-    fn lock(&mut self) {
+    pub(crate) fn lock(&mut self) {
+        if self.graph_loops > 0 {
+            return;
+        }
         self.push("if (kp_token) { kp->lock(kp_token); kp_token = 0; }");
     }
 
@@ -350,7 +376,7 @@ impl<'k> Writer<'k> {
         let helper = self.functions.atomic(atomic.op, scalar);
         let target = self.target(&atomic.target);
         let old = match atomic.old {
-            Some(id) => format!("const {} {} = ", self.type_of(id), self.local_name(id)),
+            Some(id) => format!("{} = ", self.made(id)),
             None => String::new(),
         };
         let text = format!("{old}{helper}(&{target}, {});", self.bare(&atomic.value));
@@ -399,14 +425,34 @@ impl<'k> Writer<'k> {
         let count = items.len();
         let items = if items.is_empty() { "0".to_owned() } else { items.join(", ") };
         self.push(&format!("const u64 kp_values[] = {{{items}}};"));
-        let failure = if self.in_task { "c->kp_failure" } else { "&kp_failure" };
+        let failure = self.failure();
         self.push(&format!("kp->fail({failure}, {site}, {count}, \"{kinds}\", kp_values);"));
+        self.end_failed();
+        self.level -= 1;
+        self.push("}");
+    }
+
+    /// Where failures are kept, here.
+    pub(crate) fn failure(&self) -> &'static str {
+        if self.in_task { "c->kp_failure" } else { "&kp_failure" }
+    }
+
+    /// Ends whatever this is after a failure.
+    fn end_failed(&mut self) {
         if self.in_task {
             self.push("return;");
         } else {
             self.push("if (kp_token) kp->lock(kp_token);");
             self.push("return kp->report(&kp_failure);");
         }
+    }
+
+    /// Ends after a loop of which a piece failed.
+    pub(crate) fn end_if_failed(&mut self) {
+        let failure = self.failure();
+        self.push(&format!("if (({failure})->is_set) {{"));
+        self.level += 1;
+        self.end_failed();
         self.level -= 1;
         self.push("}");
     }

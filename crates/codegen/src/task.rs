@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use keyprint_lang::ir::{ArrayId, AtomicOp, AtomicTarget, Block, Expr, Kind, LocalId, Parallel};
+use keyprint_lang::ir::{ArrayId, AtomicOp, AtomicTarget, Block, Expr, Kind, LocalId, Parallel, Reduction};
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 
@@ -11,8 +11,16 @@ use crate::statement::{Writer, cost, needs_failure, needs_random};
 /// Loops that take less than this many nanoseconds are not worth a look at the clock.
 const TINY: u64 = 2000;
 
+/// What a function leaves for another one to be written first.
+pub(crate) struct Outside {
+    out: String,
+    level: usize,
+    by_pointer: BTreeSet<LocalId>,
+    in_task: bool,
+}
+
 /// What a loop captures of what is around it.
-struct Captured {
+pub(crate) struct Captured {
     arrays: Vec<ArrayId>,
     numbers: Vec<u32>,
     /// Locals that are only read, and have one number.
@@ -38,18 +46,10 @@ impl Writer<'_> {
             self.push(&format!("{name}.kp_key = kp_key + {task} * 0x9e3779b97f4a7c15ULL;"));
         }
         if failure {
-            self.push(&format!("{name}.kp_failure = &kp_failure;"));
+            let failure = self.failure();
+            self.push(&format!("{name}.kp_failure = {failure};"));
         }
-        for id in &captured.copied {
-            let local = self.local_name(*id);
-            let value = self.local(*id);
-            self.push(&format!("{name}.{local} = {value};"));
-        }
-        for id in &captured.shared {
-            let local = self.local_name(*id);
-            let address = if self.is_array(*id) { self.local(*id) } else { format!("&{}", self.local(*id)) };
-            self.push(&format!("{name}.{local} = {address};"));
-        }
+        self.fill_context(&name, &captured);
         let mut count = Vec::new();
         for (at, (from, to)) in one.from.iter().zip(&one.to).enumerate() {
             let (from, to) = (self.bare(from), self.bare(to));
@@ -66,10 +66,24 @@ impl Writer<'_> {
         ));
         self.push(&format!("else kp->run(kp_task{task}, &{name}, kp_count, {grain});"));
         if failure {
-            self.push("if (kp_failure.is_set) return kp->report(&kp_failure);");
+            self.end_if_failed();
         }
         self.level -= 1;
         self.push("}");
+    }
+
+    /// Hands over what is captured.
+    pub(crate) fn fill_context(&mut self, name: &str, captured: &Captured) {
+        for id in &captured.copied {
+            let local = self.local_name(*id);
+            let value = self.local(*id);
+            self.push(&format!("{name}.{local} = {value};"));
+        }
+        for id in &captured.shared {
+            let local = self.local_name(*id);
+            let address = if self.is_array(*id) { self.local(*id) } else { format!("&{}", self.local(*id)) };
+            self.push(&format!("{name}.{local} = {address};"));
+        }
     }
 
     fn is_array(&self, id: LocalId) -> bool {
@@ -79,7 +93,17 @@ impl Writer<'_> {
     fn captured(&self, one: &Parallel) -> Captured {
         let mut inside: BTreeSet<LocalId> = one.variables.iter().copied().collect();
         inside.extend(one.reductions.iter().map(|reduction| reduction.local));
-        declared(&one.body, &mut inside);
+        self.captured_by(&one.body, inside, &one.reductions)
+    }
+
+    /// What statements capture that are put into a function of their own.
+    pub(crate) fn captured_by(
+        &self,
+        body: &Block,
+        mut inside: BTreeSet<LocalId>,
+        reductions: &[Reduction],
+    ) -> Captured {
+        declared(body, &mut inside);
         let (mut arrays, mut numbers) = (BTreeSet::new(), BTreeSet::new());
         let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
         let mut visit = |expr: &Expr| {
@@ -94,19 +118,19 @@ impl Writer<'_> {
                 false
             });
         };
-        one.body.each_expr(&mut visit);
-        one.reductions.iter().flat_map(|one| one.target.expressions()).for_each(&mut visit);
+        body.each_expr(&mut visit);
+        reductions.iter().flat_map(|one| one.target.expressions()).for_each(&mut visit);
         let mut target = |target: &AtomicTarget| match target {
             AtomicTarget::Place(place) => drop(arrays.insert(place.array)),
             AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => drop(written.insert(*id)),
         };
-        one.reductions.iter().for_each(|reduction| target(&reduction.target));
-        one.body.each(&mut |statement| {
-            if let Kind::Atomic(atomic) = &statement.kind {
-                target(&atomic.target);
-            }
+        reductions.iter().for_each(|reduction| target(&reduction.target));
+        body.each(&mut |statement| match &statement.kind {
+            Kind::Atomic(atomic) => target(&atomic.target),
+            Kind::Parallel(one) => one.reductions.iter().for_each(|one| target(&one.target)),
+            _ => {}
         });
-        one.body.each(&mut |statement| match &statement.kind {
+        body.each(&mut |statement| match &statement.kind {
             Kind::Store(place, _) => drop(arrays.insert(place.array)),
             Kind::Set(id, _) | Kind::SetLane(id, ..) => drop(written.insert(*id)),
             _ => {}
@@ -123,55 +147,16 @@ impl Writer<'_> {
     }
 
     fn write_task(&mut self, task: u32, one: &Parallel, captured: &Captured, random: bool, failure: bool) {
-        let (out, level) = (std::mem::take(&mut self.out), std::mem::replace(&mut self.level, 0));
-        let pointers = std::mem::take(&mut self.by_pointer);
-        self.in_task = true;
-        self.push(&format!("struct kp_context{task} {{"));
-        self.level += 1;
-        self.push("u64 *w;");
-        if random {
-            self.push("u64 kp_key;");
-        }
-        if failure {
-            self.push("struct kp_failure *kp_failure;");
-        }
+        let outer = self.begin_functions();
+        self.begin_context(task, random, failure);
         for (at, variable) in one.variables.iter().enumerate() {
             let t = self.type_of(*variable);
             self.push(&format!("{t} from{at}; i64 count{at};"));
         }
-        for id in captured.copied.iter().chain(&captured.shared) {
-            let star = if captured.shared.contains(id) { "*" } else { "" };
-            let text = format!("{} {star}{};", self.type_of(*id), self.local_name(*id));
-            self.push(&text);
-        }
-        self.level -= 1;
-        self.push("};\n");
+        self.end_context(captured);
         self.push(&format!("static void kp_task{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
         self.level += 1;
-        self.push(&format!("const struct kp_context{task} *const c = kp_context;"));
-        self.push("u64 *const w = c->w;");
-        self.arguments(&captured.arrays, &captured.numbers);
-        for id in &captured.copied {
-            let text = format!(
-                "const {} {} = c->{};",
-                self.type_of(*id),
-                self.local_name(*id),
-                self.local_name(*id)
-            );
-            self.push(&text);
-        }
-        for id in &captured.shared {
-            let text = format!(
-                "{} *const {} = c->{};",
-                self.type_of(*id),
-                self.local_name(*id),
-                self.local_name(*id)
-            );
-            self.push(&text);
-            if !self.is_array(*id) {
-                self.by_pointer.insert(*id);
-            }
-        }
+        self.open_context(task, captured);
         if random {
             self.push("const u64 kp_key = c->kp_key;");
         }
@@ -193,9 +178,66 @@ impl Writer<'_> {
         }
         self.level -= 1;
         self.push("}\n");
-        let text = std::mem::replace(&mut self.out, out);
+        self.end_functions(outer);
+    }
+
+    /// Begins to write functions of their own.
+    pub(crate) fn begin_functions(&mut self) -> Outside {
+        let in_task = std::mem::replace(&mut self.in_task, true);
+        Outside {
+            out: std::mem::take(&mut self.out),
+            level: std::mem::replace(&mut self.level, 0),
+            by_pointer: std::mem::take(&mut self.by_pointer),
+            in_task,
+        }
+    }
+
+    /// Goes on where it was: what was written comes before it.
+    pub(crate) fn end_functions(&mut self, outer: Outside) {
+        let text = std::mem::replace(&mut self.out, outer.out);
         self.done.push_str(&text);
-        (self.level, self.by_pointer, self.in_task) = (level, pointers, false);
+        (self.level, self.by_pointer, self.in_task) = (outer.level, outer.by_pointer, outer.in_task);
+    }
+
+    /// Begins the struct of what a function is handed.
+    pub(crate) fn begin_context(&mut self, task: u32, random: bool, failure: bool) {
+        self.push(&format!("struct kp_context{task} {{"));
+        self.level += 1;
+        self.push("u64 *w;");
+        if random {
+            self.push("u64 kp_key;");
+        }
+        if failure {
+            self.push("struct kp_failure *kp_failure;");
+        }
+    }
+
+    pub(crate) fn end_context(&mut self, captured: &Captured) {
+        for id in captured.copied.iter().chain(&captured.shared) {
+            let star = if captured.shared.contains(id) { "*" } else { "" };
+            let text = format!("{} {star}{};", self.type_of(*id), self.local_name(*id));
+            self.push(&text);
+        }
+        self.level -= 1;
+        self.push("};\n");
+    }
+
+    /// Declares, in a function, what it was handed.
+    pub(crate) fn open_context(&mut self, task: u32, captured: &Captured) {
+        self.push(&format!("const struct kp_context{task} *const c = kp_context;"));
+        self.push("u64 *const w = c->w;");
+        self.arguments(&captured.arrays, &captured.numbers);
+        for id in &captured.copied {
+            let (t, name) = (self.type_of(*id), self.local_name(*id));
+            self.push(&format!("const {t} {name} = c->{name};"));
+        }
+        for id in &captured.shared {
+            let (t, name) = (self.type_of(*id), self.local_name(*id));
+            self.push(&format!("{t} *const {name} = c->{name};"));
+            if !self.is_array(*id) {
+                self.by_pointer.insert(*id);
+            }
+        }
     }
 
     /// The loops over a piece: rows of the last dimension, so that compilers see a plain loop.
@@ -262,6 +304,10 @@ fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
             Kind::Let(id, _) | Kind::Random(id) => drop(into.insert(*id)),
             Kind::Atomic(atomic) => into.extend(atomic.old),
             Kind::For(one) => drop(into.insert(one.variable)),
+            Kind::Parallel(one) => {
+                into.extend(&one.variables);
+                into.extend(one.reductions.iter().map(|reduction| reduction.local));
+            }
             _ => {}
         }
         statement.kind.parts(&mut |_| {}, &mut |inner| declared(inner, into));

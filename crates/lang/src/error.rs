@@ -59,6 +59,8 @@ pub const CODES: &[(&str, &str)] = &[
     ("call", "something is called that cannot be"),
     ("comparison", "two things that cannot be compared"),
     ("constant-needed", "a value must be known when the kernel is compiled, and is not"),
+    ("checkpoint", "a checkpoint that cannot be, or be entered"),
+    ("graph", "a piece of a graph where none can be, or that depends on something that cannot be asked"),
     ("index", "an index of another number or type than the array has dimensions"),
     ("iteration", "a loop over something that has no elements"),
     ("loop-control", "`break` or `continue` where it cannot be"),

@@ -20,6 +20,7 @@
 //! | [`types`] | scalar types, what mixing them gives |
 //! | [`host`] | what is asked of the world outside |
 //! | [`mod@lower`] | syntax to IR |
+//! | [`graph`] | kernels as graphs of tasks, and what is known at a checkpoint |
 //! | [`ir`] | the IR: its text, and whether it makes sense |
 //! | [`passes`] | constants, dead code, atomics |
 //! | [`error`] | what can be wrong, by code |
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod graph;
 pub mod host;
 pub mod ir;
 pub mod lower;

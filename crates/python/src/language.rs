@@ -17,7 +17,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::launch;
+use crate::{graph_record, launch};
 
 /// Answers by asking a Python object.
 struct PyHost<'py> {
@@ -79,6 +79,7 @@ impl<'py> PyHost<'py> {
             "scalar" => Constant::Scalar(scalar(&text(1)?)?),
             "tensor type" => Constant::TensorType(shape(&item(1)?)?, scalar(&text(2)?)?),
             "struct type" => Constant::StructType(self.struct_type(fact)?),
+            "enum" => Constant::Enum(self.handle(item(1)?), item(2)?.extract()?),
             "builtin" => {
                 let name = text(1)?;
                 let known = builtin(&name);
@@ -116,14 +117,14 @@ impl<'py> PyHost<'py> {
     }
 
     fn constants(&mut self, items: &Bound<'py, PyAny>) -> PyResult<Vec<Constant>> {
-        items.try_iter()?.map(|item| self.constant(&item?)).collect()
+        items.try_iter()?.map(|item| self.constant(&item?).map(plain)).collect()
     }
 
     fn members(&mut self, items: &Bound<'py, PyAny>) -> PyResult<Vec<(String, Constant)>> {
         let mut found = Vec::new();
         for item in items.try_iter()? {
             let (name, fact): (String, Bound<'py, PyAny>) = item?.extract()?;
-            found.push((name, self.constant(&fact)?));
+            found.push((name, plain(self.constant(&fact)?)));
         }
         Ok(found)
     }
@@ -224,6 +225,11 @@ impl Host for PyHost<'_> {
     }
 }
 
+/// A number, whatever enum it is a member of.
+fn plain(constant: Constant) -> Constant {
+    if let Constant::Enum(_, value) = constant { Constant::Int(value) } else { constant }
+}
+
 fn scalar(name: &str) -> PyResult<Scalar> {
     Scalar::of_name(name).ok_or_else(|| PyValueError::new_err(format!("no such type: `{name}`")))
 }
@@ -278,6 +284,8 @@ pub(crate) struct KernelCode {
     arrays: Vec<String>,
     /// What may not be meant: message, file, line.
     warnings: Vec<(String, String, u32)>,
+    /// The graph of its tasks; nothing if it is none.
+    graph: Option<Py<PyAny>>,
 }
 
 /// Room for code that is nested as deeply as is allowed, whatever stack the thread has.
@@ -285,7 +293,8 @@ const STACK: usize = 32 << 20;
 
 /// Lowers a function for arguments and writes it as C. `host` answers what the text does not say.
 #[pyfunction]
-#[pyo3(signature = (host, function, arguments, default_int, default_float, debug, /))]
+#[pyo3(signature = (host, function, arguments, default_int, default_float, debug, graph, checkpoints, /))]
+#[allow(clippy::too_many_arguments, reason = "Python calls it")]
 pub(crate) fn _lower<'py>(
     host: &Bound<'py, PyAny>,
     function: Bound<'py, PyAny>,
@@ -293,20 +302,21 @@ pub(crate) fn _lower<'py>(
     default_int: &str,
     default_float: &str,
     debug: bool,
+    graph: bool,
+    checkpoints: bool,
 ) -> PyResult<KernelCode> {
-    stacker::grow(STACK, || lower_here(host, function, arguments, default_int, default_float, debug))
+    let (default_int, default_float) = (scalar(default_int)?, scalar(default_float)?);
+    let options = Options { default_int, default_float, debug, graph, checkpoints };
+    stacker::grow(STACK, || lower_here(host, function, arguments, options))
 }
 
 fn lower_here<'py>(
     host: &Bound<'py, PyAny>,
     function: Bound<'py, PyAny>,
     arguments: Vec<Bound<'py, PyAny>>,
-    default_int: &str,
-    default_float: &str,
-    debug: bool,
+    options: Options,
 ) -> PyResult<KernelCode> {
     let py = host.py();
-    let options = Options { default_int: scalar(default_int)?, default_float: scalar(default_float)?, debug };
     let mut host = PyHost { host: host.clone(), objects: Vec::new(), raised: None };
     let handle = host.handle(function);
     let arguments: Vec<Constant> = arguments.iter().map(|one| host.constant(one)).collect::<PyResult<_>>()?;
@@ -325,6 +335,13 @@ fn lower_here<'py>(
     passes::optimise(&mut kernel);
     check(&kernel, "optimised")?;
     let code = generate(&kernel);
+    let graph = if kernel.is_graph {
+        let members: Vec<_> =
+            lowered.members.iter().map(|member| member.map(|at| host.objects[at].clone())).collect();
+        Some(graph_record::of(py, &kernel, &members)?.into_any().unbind())
+    } else {
+        None
+    };
     Ok(KernelCode {
         text: code.text,
         ir: before,
@@ -339,6 +356,7 @@ fn lower_here<'py>(
             .into_iter()
             .map(|warning| (warning.message, warning.frame.file, warning.frame.line))
             .collect(),
+        graph,
     })
 }
 
@@ -441,7 +459,8 @@ pub(crate) fn _language_version() -> String {
 #[pyfunction]
 #[pyo3(signature = (path, /))]
 pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
-    table::set_lock(table::Lock { release: launch::release, take: launch::take });
+    let (release, take) = (launch::release, launch::take);
+    table::set_lock(table::Lock { release, take, should_stop: launch::should_stop });
     let text = std::ffi::CString::new(path)?;
     // SAFETY: the object was made by our compiler, or verified to be one that was: loading it runs nothing,
     // and its functions have these types.

@@ -13,6 +13,7 @@ mod failure;
 mod fingerprint;
 mod fingerprinter;
 mod fold;
+mod graph_record;
 mod guard;
 mod imports;
 mod key;
@@ -59,8 +60,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::launch::{
-        _add_entry, _add_world, _array_spec, _dlpack_spec, _forget_worlds, _has_world, _kernel_stats,
-        _kernel_type, _make_kernel, _set_target_type,
+        _add_entry, _add_world, _array_spec, _dlpack_spec, _find_executable, _forget_worlds, _has_world,
+        _kernel_stats, _kernel_type, _last_executable, _make_kernel, _resume, _set_binder, _set_target_type,
     };
     #[pymodule_export]
     use crate::own_array::NdArray;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::table;
+use crate::{fork, table};
 
 /// A piece of a loop: from one iteration to another.
 pub type Task = unsafe extern "C" fn(*mut c_void, i64, i64);
@@ -16,7 +16,7 @@ pub type Task = unsafe extern "C" fn(*mut c_void, i64, i64);
 const LOOK: Duration = Duration::from_micros(8);
 
 /// What is left must take longer than this to wake anybody.
-const WAKE: f64 = 40e-6;
+pub(crate) const WAKE: f64 = 40e-6;
 
 /// How long a piece should take.
 const PIECE: f64 = 50e-6;
@@ -50,7 +50,7 @@ struct Helpers {
 /// Never freed: a thread may still be in it, and after a fork nobody may touch it.
 static POOL: AtomicPtr<Helpers> = AtomicPtr::new(std::ptr::null_mut());
 
-fn helpers() -> Option<&'static rayon::ThreadPool> {
+pub(crate) fn helpers() -> Option<&'static rayon::ThreadPool> {
     let process = std::process::id();
     let found = POOL.load(Ordering::Acquire);
     // SAFETY: what is stored there is never freed.
@@ -136,7 +136,7 @@ pub(crate) unsafe extern "C" fn run(task: Task, context: *mut c_void, count: i64
     }
     let each = spent.as_secs_f64() / done as f64;
     let left = (count - done) as f64 * each;
-    if left < WAKE {
+    if left < WAKE || fork::keeps_to_itself() {
         // SAFETY: as the caller promises.
         unsafe { task(context, done, count) };
         return;

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use crate::failure::{self, Failure};
+use crate::fork;
 use crate::output::{self, Part};
 use crate::pool::{self, Task};
 use crate::random;
@@ -18,6 +19,8 @@ pub struct Table {
     launch: extern "C" fn() -> u64,
     unlock: extern "C" fn() -> *mut c_void,
     lock: extern "C" fn(*mut c_void),
+    fork: unsafe extern "C" fn(Task, *mut c_void, i64, *mut i64),
+    poll: unsafe extern "C" fn(*mut *mut c_void) -> i32,
 }
 
 static TABLE: Table = Table {
@@ -28,6 +31,8 @@ static TABLE: Table = Table {
     launch: random::launch,
     unlock,
     lock,
+    fork: fork::fork,
+    poll,
 };
 
 /// How to let others run while a kernel does, and how to take that back.
@@ -37,6 +42,9 @@ pub struct Lock {
     pub release: fn() -> *mut c_void,
     /// Takes it back.
     pub take: fn(*mut c_void),
+    /// Finds out whether a kernel that may go on for ever is to stop: then it has been taken back. Otherwise others
+    /// can run afterwards, and what `release` returned is where it is pointed to.
+    pub should_stop: fn(&mut *mut c_void) -> bool,
 }
 
 static LOCK: OnceLock<Lock> = OnceLock::new();
@@ -54,6 +62,15 @@ pub(crate) extern "C" fn lock(token: *mut c_void) {
     if let (false, Some(lock)) = (token.is_null(), LOCK.get()) {
         (lock.take)(token);
     }
+}
+
+/// # Safety
+///
+/// `token` points to what `unlock` returned, or to nothing.
+unsafe extern "C" fn poll(token: *mut *mut c_void) -> i32 {
+    // SAFETY: as the caller promises.
+    let token = unsafe { &mut *token };
+    LOCK.get().map_or(0, |lock| i32::from((lock.should_stop)(token)))
 }
 
 /// The table to bind a kernel to.

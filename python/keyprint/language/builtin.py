@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-__all__ = ["BUILTINS", "Builtin"]
+__all__ = ["BUILTINS", "Builtin", "graph"]
 
 
 class Builtin:
@@ -108,6 +110,22 @@ def _raw_div(a: Any, b: Any) -> Any:
     return a / b if isinstance(a, float) or isinstance(b, float) else int(a / b)
 
 
+class _Nothing:
+    """What `with` makes of a piece of a graph outside of kernels."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _checkpoint(label: Any = None, yield_on: Any = None, *, cp_id: Any = None) -> _Nothing:
+    return _Nothing()
+
+
 _OUTSIDE: Final[dict[str, tuple[str, Any]]] = {
     "static": (
         "Known when the kernel is compiled: a condition that decides, a loop that is unrolled.",
@@ -136,6 +154,10 @@ _OUTSIDE: Final[dict[str, tuple[str, Any]]] = {
     "cross": ("The cross product of two vectors.", _method("cross")),
     "norm": ("The length of a vector.", _method("norm")),
     "normalize": ("A vector of the same direction, of length 1.", _method("normalized")),
+    "checkpoint": (
+        "A piece of a graph that can be left and entered: `with checkpoint(label, yield_on=flag):`.",
+        _checkpoint,
+    ),
     "static_assert": ("Fail to compile unless something that is known holds.", _static_assert),
     "static_print": ("Print while compiling; nothing here.", print),
     "assume": ("Something that holds; it changes nothing.", lambda *_: None),
@@ -176,3 +198,23 @@ _OUTSIDE: Final[dict[str, tuple[str, Any]]] = {
 #: The functions of the language, by name.
 BUILTINS: Final = {name: Builtin(name, doc, outside) for name, (doc, outside) in _OUTSIDE.items()}
 globals().update(BUILTINS)
+
+#: What graphs are made of: ``kp.graph``.
+graph: Final = SimpleNamespace(
+    do_while=Builtin(
+        "graph.do_while",
+        "Repeat a piece of a graph as long as an array holds no zero: `while graph.do_while(x):`.",
+    ),
+    parallel_context=Builtin(
+        "graph.parallel_context",
+        "Hold sections that do not depend on each other: `with graph.parallel_context():`.",
+        _Nothing,
+    ),
+    parallel=Builtin(
+        "graph.parallel", "A section that may run beside others: `with graph.parallel():`.", _Nothing
+    ),
+)
+graph_do_while, graph_parallel_context, graph_parallel = (
+    *(graph.do_while, graph.parallel_context),
+    graph.parallel,
+)

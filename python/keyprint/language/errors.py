@@ -19,6 +19,7 @@ __all__ = [
     "KernelRuntimeError",
     "KernelSyntaxError",
     "KernelTypeError",
+    "KernelValueError",
     "fact_error",
     "make_kernel_error",
 ]
@@ -31,11 +32,13 @@ KERNEL_CODES: Final[dict[str, str]] = {
     "compiler-failed": "the C compiler does not take what was generated",
     "division": "a whole number divided by zero, in debug mode",
     "element-shape": "an array whose last dimensions are not those of its elements",
+    "no-graph": "a kernel that is no graph, or was not launched yet, is asked for its graph",
     "no-compiler": "there is no C compiler, and nothing that was compiled before",
     "overlap": "arrays that overlap without being the same",
     "range": "a float that does not fit into the type that it is converted to, in debug mode",
     "shift": "a shift by more bits than there are, in debug mode",
     "too-long": "a dimension of an array with more elements than indices can count",
+    "unknown-label": "a launch from a checkpoint that the kernel does not have",
 }
 
 
@@ -112,6 +115,10 @@ class KernelRuntimeError(KernelError, RuntimeError):
     """A kernel cannot run with these arguments."""
 
 
+class KernelValueError(KernelError, ValueError):
+    """A kernel is asked for something that it does not have."""
+
+
 class KernelAssertionError(KernelError, AssertionError):
     """An assertion of a kernel does not hold, in debug mode."""
 
@@ -122,7 +129,19 @@ class CompilerError(KernelError, RuntimeError):
 
 _KINDS: Final = {
     **dict.fromkeys(
-        ("annotation", "loop-control", "nesting", "recursion", "return", "source", "syntax", "unpacking"),
+        (
+            *(
+                "annotation",
+                "checkpoint",
+                "graph",
+                "loop-control",
+                "nesting",
+                "recursion",
+                "return",
+                "source",
+            ),
+            *("syntax", "unpacking"),
+        ),
         KernelSyntaxError,
     ),
     **dict.fromkeys(("name", "undefined"), KernelNameError),

@@ -92,11 +92,11 @@ class Facts:
         if name in code.co_freevars and function.__closure__ is not None:
             cell = function.__closure__[code.co_freevars.index(name)]
             try:
-                return (self.fact(cell.cell_contents, name),)
+                return (self._named(cell.cell_contents, name),)
             except ValueError:
                 return ()
         if name in function.__globals__:
-            return (self.fact(function.__globals__[name], name),)
+            return (self._named(function.__globals__[name], name),)
         if name in _PYTHON:
             return (("builtin", name),)
         if hasattr(builtins, name):
@@ -111,10 +111,10 @@ class Facts:
             return self._opaque_part(of, ("member", name), f"{of.path}.{name}")
         if isinstance(of, types.ModuleType):
             found = getattr(of, name, _MISSING)
-            return () if found is _MISSING else (self.fact(found, name),)
+            return () if found is _MISSING else (self._named(found, name),)
         if isinstance(of, type):
             found = getattr(of, name, _MISSING)
-            return () if found is _MISSING else (self.fact(found, name),)
+            return () if found is _MISSING else (self._named(found, name),)
         return self._instance_member(of, name)
 
     def item(self, of: Any, at: Any) -> tuple[Any, ...]:
@@ -126,6 +126,14 @@ class Facts:
         return ()
 
     # -- Facts -------------------------------------------------------------------------------------
+
+    def _named(self, value: Any, label: str) -> Any:
+        """Return what something that has a name of its own is: enums label checkpoints by their members."""
+        import enum
+
+        if isinstance(value, enum.Enum) and isinstance(value, int) and -(1 << 126) < value < 1 << 126:
+            return ("enum", value, int(value))
+        return self.fact(value, label)
 
     def fact(self, value: Any, label: str) -> Any:
         """Return what a value is, as the compiler takes it."""
@@ -222,7 +230,7 @@ class Facts:
     def _instance_member(self, of: Any, name: str) -> tuple[Any, ...]:
         stored = getattr(of, "__dict__", {})
         if name in stored:
-            return (self.fact(stored[name], name),)
+            return (self._named(stored[name], name),)
         for attribute in lookup(type(of), name):
             if isinstance(attribute, types.MemberDescriptorType):
                 try:
@@ -274,7 +282,7 @@ class Facts:
         """Return what an argument, or a member of one, is."""
         kind = argument.kind
         if kind == "value":
-            return self.fact(argument.value, path)
+            return self._named(argument.value, path)
         if kind == "array":
             return self._array(argument, path, None)
         if kind == "fleeting":
@@ -349,6 +357,12 @@ class Facts:
         for attribute in lookup(cls, name):
             if not isinstance(attribute, types.MemberDescriptorType):
                 return (self._from_class(attribute, name, owner, cls),)
+        if found is not None:
+            raise fact_error(
+                "attribute",
+                f"{_a(f'`{cls.__qualname__}`')} has no member `{path}`",
+                "set the member before the call",
+            )
         return ()
 
     def _typed_member(self, argument: Argument, path: str, field: Any, owner: Any) -> Any:

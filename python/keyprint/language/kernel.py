@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import types
 
-from .._native import _language_version, _load_kernel, _lower, _take_failure
+from .._native import _language_version, _load_kernel, _lower, _set_binder, _take_failure
 from ..dispatch import jit
 from ..function_key import unwrap
 from ..specialization import Artifact, NativeCode
@@ -13,12 +13,14 @@ from ..version import __version__
 from .annotations import annotations_of, kind_of, names_of_caller
 from .errors import (
     KernelAssertionError,
-    KernelError,
     KernelIndexError,
     KernelRuntimeError,
     KernelTypeError,
+    KernelValueError,
     make_kernel_error,
 )
+from .graph_status import GraphStatus
+from .places import place_of
 from .settings import TARGET, store
 from .toolchain import compile_c
 
@@ -27,11 +29,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..specialization import Specialization
+    from .task_graph import TaskGraph
 
 __all__ = ["Func", "func", "kernel"]
 
-#: What compiled kernels are made by: another version of the compiler shares nothing with this one.
-_TOOL = ("keyprint-kernels", f"{__version__}+{_language_version()}")
+#: The version of what is kept with compiled code. Whoever changes `_compile` or `_load` raises it.
+_RECORD = 2
+
+#: What compiled kernels are made by: another version of the compiler, or of what it keeps, shares nothing with this
+#: one.
+_TOOL = ("keyprint-kernels", f"{__version__}+{_language_version()}.{_RECORD}")
 
 
 class Func:
@@ -79,6 +86,8 @@ def kernel(
     function: Any = None,
     *,
     fastcache: bool | None = None,
+    graph: bool = False,
+    checkpoints: bool = False,
     on_drift: str = "raise",
 ) -> Any:
     """Make a kernel: compiled for the arguments that it is called with, and kept for the next process.
@@ -90,22 +99,29 @@ def kernel(
     When a global that the kernel reads changes after it was compiled, the next call raises
     :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again. ``fastcache=False`` keeps
     compiled code in memory only.
+
+    With ``graph=True``, the kernel is a graph of tasks: its loops and statements, with loops that depend on an array
+    (``while kp.graph.do_while(x):``) and independent sections (``kp.graph.parallel_context``). It returns nothing;
+    with ``checkpoints=True`` it returns a :class:`~keyprint.GraphStatus`, and can be left and resumed at
+    ``with kp.checkpoint(label, yield_on=flag):``.
     """
+    if checkpoints and not graph:
+        raise TypeError("only graphs have checkpoints\nhint: write `@kernel(graph=True, checkpoints=True)`")
 
     def make(function: Any) -> Any:
-        return _make(function, fastcache, on_drift)
+        return _make(function, fastcache, on_drift, (bool(graph), bool(checkpoints)))
 
     return make if function is None else make(function)
 
 
-def _make(function: Any, fastcache: bool | None, on_drift: str) -> Any:
+def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[bool, bool]) -> Any:
     wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
     inner = unwrap(function)
     options = _options(inner)
     keeper: list[Any] = []
 
     def compile(specialization: Specialization) -> Artifact:
-        return _compile(specialization, keeper[0], options["annotations"])
+        return _compile(specialization, keeper[0], options["annotations"], variant)
 
     def load(artifact: Artifact) -> NativeCode:
         return _load(artifact, keeper[0])
@@ -121,11 +137,18 @@ def _make(function: Any, fastcache: bool | None, on_drift: str) -> Any:
         open_members=options["open_members"],
         on_drift=on_drift,
         on_opaque=_Opaque(inner.__qualname__),
+        absent_members=True,
         tool=_TOOL,
         compiled_by=[kernel, func],
+        variant=variant,
     )
     keeper.append(made._brain)
     made.__dict__["_primal"] = _Primal(made._brain)
+    made.__dict__["graph"] = _Graph(made._brain)
+    if variant[0]:
+        from .graph_kernel import BoundGraph
+
+        _set_binder(made, BoundGraph)
     return made if wrap is None else wrap(made)
 
 
@@ -204,6 +227,21 @@ class _Opaque:
         )
 
 
+class _Graph:
+    """``kernel.graph``: its tasks, loops and checkpoints."""
+
+    __slots__ = ("_brain",)
+
+    def __init__(self, brain: Any) -> None:
+        self._brain = brain
+
+    def __call__(self, *arguments: Any, **named: Any) -> TaskGraph:
+        """Return the graph of the last launch; with arguments, the one for them, which is not launched."""
+        from .graph_kernel import graph_of
+
+        return graph_of(self._brain.kernel(), arguments, named)
+
+
 class _Primal:
     """What programs that know Quadrants ask a kernel."""
 
@@ -221,11 +259,21 @@ class _Primal:
             cache_stored=counts["stored"] > 0,
         )
 
+    def __getattr__(self, name: str) -> Any:
+        from .graph_kernel import tables_of
+
+        tables = tables_of(self._brain.kernel())
+        if name not in tables:
+            raise AttributeError(f"a kernel has no `{name}`")
+        return tables[name]
+
 
 # -- Compiling -------------------------------------------------------------------------------------
 
 
-def _compile(specialization: Specialization, brain: Any, annotations: dict[str, Any]) -> Artifact:
+def _compile(
+    specialization: Specialization, brain: Any, annotations: dict[str, Any], variant: tuple[bool, bool]
+) -> Artifact:
     from .facts import Facts
 
     _, _, compiler, flags, (default_int, default_float, debug) = specialization.target
@@ -244,7 +292,7 @@ def _compile(specialization: Specialization, brain: Any, annotations: dict[str, 
                 [],
                 [],
             ) from None
-    code = _lower(facts, specialization.function, given, default_int, default_float, debug)
+    code = _lower(facts, specialization.function, given, default_int, default_float, debug, *variant)
     for message, file, line in code.warnings:
         import warnings
 
@@ -259,6 +307,7 @@ def _compile(specialization: Specialization, brain: Any, annotations: dict[str, 
         "returned": _plain(code.returned),
         "sites": [list(site) for site in code.sites],
         "arrays": code.arrays,
+        "graph": code.graph,
     }
     artifact = Artifact({"kernel.so": made}, metadata)
     # Code that has the addresses of fields in it is never stored.
@@ -297,6 +346,14 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
     finally:
         if keep is not None:
             keep.cleanup()
+    record = known["graph"]
+    labels: list[Any] = []
+    outcomes = None
+    if record is not None and record["has_checkpoints"]:
+        from .graph_kernel import labels_of
+
+        labels = labels_of(record, brain.function)
+        outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
     return NativeCode(
         address,
         known["words"],
@@ -304,6 +361,29 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
         keep=artifact.keep,
         errors=lambda status: _error(status, known, brain),
         unlocks=True,
+        outcomes=outcomes,
+        starts=lambda label: _start(label, labels, outcomes, brain),
+        about=(known, labels),
+    )
+
+
+def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
+    """Return the number of the checkpoint that a launch is to begin at."""
+    if outcomes is None:
+        raise KernelValueError(
+            f"`{brain.name}` has no checkpoints to resume from",
+            code="unknown-label",
+            hint="write `@kernel(graph=True, checkpoints=True)`",
+        )
+    if isinstance(label, int) and not isinstance(label, bool):
+        for at, known in enumerate(labels):
+            if int(known) == int(label):
+                return at + 1
+    shown = ", ".join(f"`{one!r}`" for one in labels)
+    raise KernelValueError(
+        f"`{brain.name}` has no checkpoint `{label!r}` for these arguments",
+        code="unknown-label",
+        hint=f"its labels are {shown}" if labels else "it has no labelled checkpoint at all",
     )
 
 
@@ -382,7 +462,7 @@ def _failed(known: Any, brain: Any) -> BaseException:
         return KernelRuntimeError(f"a check of `{brain.name}` failed", code="assertion")
     site, values = found
     function, statement, text = known["sites"][site]
-    trace = _place(function, statement, brain)
+    trace = place_of(function, statement, brain)
     what, _, rest = text.partition(":")
     if what == "bounds":
         index, shape = tuple(values[::2]), tuple(values[1::2])
@@ -406,25 +486,3 @@ def _failed(known: Any, brain: Any) -> BaseException:
         message = message.replace("{}", str(value), 1)
     message = message.replace("{{", "{").replace("}}", "}")
     return KernelAssertionError(message or "an assertion does not hold", code="assertion", trace=trace)
-
-
-def _place(function: str, statement: int, brain: Any) -> list[tuple[Any, ...]]:
-    """Return where a statement is now: the source may have moved since it was compiled."""
-    try:
-        entries = brain.function_key()._resolution.entries
-    except KernelError:
-        return []
-    for entry in entries:
-        if (
-            entry.function.__qualname__.replace("<locals>.", "") == function
-            and entry.source.function is not None
-        ):
-            lines = entry.source.function.statements
-            if statement < len(lines):
-                import linecache
-
-                line = lines[statement]
-                text = linecache.getline(entry.file, line).rstrip("\n")
-                column = len(text) - len(text.lstrip())
-                return [(function, entry.file, line, column, len(text) - column, text)]
-    return []

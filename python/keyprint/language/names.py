@@ -26,6 +26,7 @@ _BUILTINS: Final = (
     *(
         "cbrt",
         "ceil",
+        "checkpoint",
         "clamp",
         "copysign",
         "cos",
@@ -87,6 +88,12 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
         name: ("language.dtypes", name)
         for name in ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "DType")
     },
+    **{
+        name: ("language.builtin", name)
+        for name in ("graph", "graph_do_while", "graph_parallel", "graph_parallel_context")
+    },
+    "GraphStatus": ("language.graph_status", "GraphStatus"),
+    "TaskGraph": ("language.task_graph", "TaskGraph"),
     "bool": ("language.dtypes", "bool_"),
     "Matrix": ("language.tensors", "Matrix"),
     "Vector": ("language.tensors", "Vector"),
@@ -109,7 +116,7 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
         name: ("language.errors", name)
         for name in (
             *("CompilerError", "KernelAssertionError", "KernelError", "KernelIndexError", "KernelNameError"),
-            *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError"),
+            *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError", "KernelValueError"),
         )
     },
     "math": ("language.mathematics", "math"),

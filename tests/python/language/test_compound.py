@@ -102,7 +102,7 @@ def test_deleting_and_adding_members():
     sim = Sim()
     sim.step()
     del sim.v
-    with pytest.raises(kp.SignatureError, match=r"has no member `self\.v`"):
+    with pytest.raises(kp.KernelError, match=r"has no member `self\.v`"):
         sim.step()
     sim.v = np.full(4, 4, np.float32)
     sim.step()

@@ -9,6 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
+import wrong_graphs
 
 import keyprint as kp
 from keyprint.language.errors import KERNEL_CODES
@@ -574,6 +575,9 @@ CASES = {
 }
 
 
+CASES |= wrong_graphs.CASES
+
+
 def load(tmp_path, text):
     path = tmp_path / "program.py"
     path.write_text("import keyprint as kp\n" + textwrap.dedent(text))
@@ -589,6 +593,7 @@ def test_errors_say_what_and_where(name, tmp_path):
     module = load(tmp_path, text)
     given = arguments[0] if arguments else (X,)
     given = tuple(module.BOX if one is None else one for one in given)
+    given = tuple(getattr(module, one) if isinstance(one, str) else one for one in given)
     with pytest.raises(kp.KernelError) as caught:
         module.k(*given)
     error = caught.value

@@ -46,8 +46,21 @@ pub struct Kernel {
     pub sites: Vec<Site>,
     /// Pairs of arrays that must not overlap, unless they are the same: elements of both belong to iterations.
     pub apart: Vec<(ArrayId, ArrayId)>,
+    /// Whether the body is a graph of tasks.
+    pub is_graph: bool,
+    /// Labels of the checkpoints, in the order of the program; nothing if the graph always runs to its end.
+    pub labels: Option<Vec<Label>>,
     /// What is done.
     pub body: Block,
+}
+
+/// What a program calls a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// As it is written: `Stage.SOLVE`, `3`.
+    pub name: String,
+    /// The number that it is.
+    pub value: i64,
 }
 
 /// An array that a kernel uses.
@@ -187,6 +200,34 @@ pub enum Kind {
     Print(Vec<Part>),
     /// Draws a number: uniform in [0, 1) for floats, all bits for whole numbers.
     Random(LocalId),
+    /// Runs a piece of a graph once, and again as long as a number is not zero afterwards.
+    DoWhile(Box<DoWhile>),
+    /// A piece of a graph at which it can be entered, and after which it may be left.
+    Checkpoint(Box<Checkpoint>),
+    /// Pieces of a graph that do not depend on each other.
+    Fork(Vec<Block>),
+    /// What follows in this block comes from a site; only in graphs.
+    At(u32),
+}
+
+/// A loop of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DoWhile {
+    /// An array without dimensions that holds the number.
+    pub counter: ArrayId,
+    /// What is done.
+    pub body: Block,
+}
+
+/// A checkpoint of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Which of the kernel's labels it has.
+    pub label: u32,
+    /// An array without dimensions: if it is not zero when the body is done, the kernel ends there.
+    pub flag: Option<ArrayId>,
+    /// What is done.
+    pub body: Block,
 }
 
 /// A change in one step.
@@ -604,6 +645,12 @@ impl Place {
 }
 
 impl Kind {
+    /// Whether it belongs to the structure of a graph.
+    #[must_use]
+    pub const fn is_graph(&self) -> bool {
+        matches!(self, Self::DoWhile(_) | Self::Checkpoint(_) | Self::Fork(_))
+    }
+
     /// Calls something with each expression of the statement itself, and each block inside.
     pub fn parts<'k>(&'k self, expr: &mut impl FnMut(&'k Expr), block: &mut impl FnMut(&'k Block)) {
         match self {
@@ -636,7 +683,10 @@ impl Kind {
                 block(&one.body);
             }
             Self::Loop(body) | Self::Scope(_, body) => block(body),
-            Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) => {}
+            Self::DoWhile(one) => block(&one.body),
+            Self::Checkpoint(one) => block(&one.body),
+            Self::Fork(sections) => sections.iter().for_each(block),
+            Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
             Self::Return(values) => values.iter().for_each(expr),
             Self::Check { condition, values, .. } => {
                 expr(condition);
@@ -684,7 +734,10 @@ impl Kind {
                 block(&mut one.body);
             }
             Self::Loop(body) | Self::Scope(_, body) => block(body),
-            Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) => {}
+            Self::DoWhile(one) => block(&mut one.body),
+            Self::Checkpoint(one) => block(&mut one.body),
+            Self::Fork(sections) => sections.iter_mut().for_each(block),
+            Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
             Self::Return(values) => values.iter_mut().for_each(expr),
             Self::Check { condition, values, .. } => {
                 expr(condition);

@@ -1,8 +1,9 @@
 //! Text to a kernel.
 
 use super::{
-    Array, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, For, Kernel, Kind, Layout, Local, Math,
-    Number, Origin, Parallel, Part, Place, Reduction, Scalar, Site, Statement, Unary,
+    Array, Atomic, AtomicOp, AtomicTarget, Binary, Block, Checkpoint, DoWhile, Expr, For, Kernel, Kind,
+    Label, Layout, Local, Math, Number, Origin, Parallel, Part, Place, Reduction, Scalar, Site, Statement,
+    Unary,
 };
 
 /// Text that is no kernel.
@@ -215,6 +216,15 @@ fn kernel(tree: &Tree) -> Parsed<Kernel> {
                 }
             }
             "apart" => kernel.apart.push((one.number()?, one.number()?)),
+            "graph" => kernel.is_graph = true,
+            "checkpoints" => {
+                let labels = kernel.labels.insert(Vec::new());
+                while !one.is_done() {
+                    let mut label = one.list()?;
+                    labels.push(Label { name: label.text()?, value: label.number()? });
+                    label.end()?;
+                }
+            }
             "body" => kernel.body = block(&mut one)?,
             _ => return one.fail("a part of a kernel"),
         }
@@ -313,6 +323,22 @@ fn statement(one: &mut Items<'_>) -> Parsed<Kind> {
             Kind::Print(parts)
         }
         "random" => Kind::Random(one.number()?),
+        "dowhile" => {
+            Kind::DoWhile(Box::new(DoWhile { counter: one.number()?, body: named_block(one, "do")? }))
+        }
+        "checkpoint" => Kind::Checkpoint(Box::new(Checkpoint {
+            label: one.number()?,
+            flag: one.optional()?,
+            body: named_block(one, "do")?,
+        })),
+        "fork" => {
+            let mut sections = Vec::new();
+            while !one.is_done() {
+                sections.push(named_block(one, "section")?);
+            }
+            Kind::Fork(sections)
+        }
+        "at" => Kind::At(one.number()?),
         _ => return one.fail("a statement"),
     })
 }

@@ -44,6 +44,14 @@ impl Printer<'_> {
         for (one, other) in &kernel.apart {
             self.line(&format!("(apart {one} {other})"));
         }
+        if kernel.is_graph {
+            self.line("(graph)");
+        }
+        if let Some(labels) = &kernel.labels {
+            let labels: Vec<_> =
+                labels.iter().map(|one| format!(" ({} {})", quoted(&one.name), one.value)).collect();
+            self.line(&format!("(checkpoints{})", labels.concat()));
+        }
         self.block("body", &kernel.body);
         self.level -= 1;
         self.line(")");
@@ -122,6 +130,19 @@ impl Printer<'_> {
                 text
             }
             Kind::Random(id) => format!("random {id}"),
+            Kind::DoWhile(one) => {
+                return self.blocks(&format!("@{line} dowhile {}", one.counter), &[("do", &one.body)]);
+            }
+            Kind::Checkpoint(one) => {
+                let flag = one.flag.map_or_else(|| "_".to_owned(), |id| id.to_string());
+                let head = format!("@{line} checkpoint {} {flag}", one.label);
+                return self.blocks(&head, &[("do", &one.body)]);
+            }
+            Kind::Fork(sections) => {
+                let sections: Vec<_> = sections.iter().map(|one| ("section", one)).collect();
+                return self.blocks(&format!("@{line} fork"), &sections);
+            }
+            Kind::At(site) => format!("at {site}"),
         };
         self.line(&format!("(@{line} {text})"));
     }

@@ -4,8 +4,8 @@
 use rustc_hash::FxHashSet;
 
 use super::{
-    AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Part, Place, Scalar,
-    ScopeId, Unary,
+    ArrayId, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Part, Place,
+    Scalar, ScopeId, Unary,
 };
 
 /// What is wrong with a kernel.
@@ -38,9 +38,40 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
     if kernel.apart.iter().any(|(one, other)| *one as usize >= count || *other as usize >= count) {
         return fail("arrays are to be apart that are not there".to_owned());
     }
-    let mut check =
-        Verifier { kernel, visible: FxHashSet::default(), scopes: Vec::new(), loops: 0, parallel: false };
-    check.block(&kernel.body)
+    let mut check = Verifier {
+        kernel,
+        visible: FxHashSet::default(),
+        scopes: Vec::new(),
+        loops: 0,
+        parallel: false,
+        place: if kernel.is_graph { Where::Graph } else { Where::Inside },
+        in_section: false,
+        labels: 0,
+    };
+    check.block(&kernel.body)?;
+    let labels = kernel.labels.as_deref().unwrap_or_default();
+    if check.labels as usize != labels.len() || (kernel.labels.is_some() && !kernel.is_graph) {
+        return fail("labels without checkpoints".to_owned());
+    }
+    for (at, label) in labels.iter().enumerate() {
+        if labels[..at].iter().any(|one| one.value == label.value) {
+            return fail(format!("two checkpoints are {}", label.value));
+        }
+    }
+    Ok(())
+}
+
+/// Where statements are in a graph.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// Right in it, or in a loop of it.
+    Graph,
+    /// In a checkpoint of it.
+    Checkpoint,
+    /// In a section that runs beside others.
+    Section,
+    /// In a task, or in no graph at all.
+    Inside,
 }
 
 struct Verifier<'k> {
@@ -49,6 +80,11 @@ struct Verifier<'k> {
     scopes: Vec<ScopeId>,
     loops: u32,
     parallel: bool,
+    place: Where,
+    /// Whether this is a section, which is a function of its own.
+    in_section: bool,
+    /// Checkpoints so far: they are numbered in the order of the program.
+    labels: u32,
 }
 
 fn fail<T>(text: String) -> Checked<T> {
@@ -78,11 +114,38 @@ impl Verifier<'_> {
         for id in &block.locals {
             self.declare(*id)?;
         }
+        let place = self.place;
         for statement in &block.statements {
+            if !statement.kind.is_graph() {
+                self.place = Where::Inside;
+            }
             self.statement(&statement.kind)?;
+            self.place = place;
         }
         self.visible = outer;
         Ok(())
+    }
+
+    /// A piece of a graph.
+    fn piece(&mut self, body: &Block, place: Where) -> Checked<()> {
+        let outer = std::mem::replace(&mut self.place, place);
+        let (scopes, loops) = (std::mem::take(&mut self.scopes), std::mem::replace(&mut self.loops, 0));
+        self.block(body)?;
+        (self.place, self.scopes, self.loops) = (outer, scopes, loops);
+        Ok(())
+    }
+
+    /// An array that decides how a graph goes on.
+    fn decides(&self, id: ArrayId) -> Checked<()> {
+        match self.kernel.arrays.get(id as usize) {
+            Some(array)
+                if (array.scalar, array.ndim, array.lanes, &array.origin)
+                    == (Scalar::I32, 0, 1, &Origin::Argument) =>
+            {
+                Ok(())
+            }
+            _ => fail(format!("array {id} is not one `i32` among the arguments")),
+        }
     }
 
     fn is(&self, expr: &Expr, expected: Scalar) -> Checked<()> {
@@ -155,6 +218,7 @@ impl Verifier<'_> {
             Kind::Leave(id) if self.scopes.contains(id) => Ok(()),
             Kind::Leave(id) => fail(format!("no scope {id} to leave")),
             Kind::Return(_) if self.parallel => fail("a parallel loop that returns".to_owned()),
+            Kind::Return(_) if self.in_section => fail("a section that returns".to_owned()),
             Kind::Return(values) => {
                 if values.len() != self.kernel.results.len() {
                     return fail("another number of results".to_owned());
@@ -176,6 +240,32 @@ impl Verifier<'_> {
                 Part::Value(value) => self.expr(value).map(|_| ()),
             }),
             Kind::Random(id) => self.declare(*id),
+            Kind::DoWhile(one) => {
+                if !matches!(self.place, Where::Graph | Where::Checkpoint) || !self.scopes.is_empty() {
+                    return fail("a loop of a graph inside a task".to_owned());
+                }
+                self.decides(one.counter)?;
+                self.piece(&one.body, self.place)
+            }
+            Kind::Checkpoint(one) => {
+                if self.place != Where::Graph || !self.scopes.is_empty() || one.label != self.labels {
+                    return fail("a checkpoint inside a task or another, or out of order".to_owned());
+                }
+                self.labels += 1;
+                one.flag.map_or(Ok(()), |flag| self.decides(flag))?;
+                self.piece(&one.body, Where::Checkpoint)
+            }
+            Kind::Fork(sections) => {
+                if !matches!(self.place, Where::Graph | Where::Checkpoint) || !self.scopes.is_empty() {
+                    return fail("sections inside a task or each other".to_owned());
+                }
+                self.in_section = true;
+                sections.iter().try_for_each(|one| self.piece(one, Where::Section))?;
+                self.in_section = false;
+                Ok(())
+            }
+            Kind::At(site) if (*site as usize) < self.kernel.sites.len() => Ok(()),
+            Kind::At(site) => fail(format!("there is no site {site}")),
         }
     }
 

@@ -32,12 +32,16 @@ pub const BUILTINS: &[&str] = &[
     "bool",
     "cast",
     "ceil",
+    "checkpoint",
     "clamp",
     "dot",
     "cross",
     "enumerate",
     "float",
     "floor",
+    "graph.do_while",
+    "graph.parallel",
+    "graph.parallel_context",
     "grouped",
     "int",
     "isinf",
@@ -231,6 +235,9 @@ impl Lowerer<'_> {
                 }
                 let many = self.elements(value)?.len();
                 Ok(Value::int(many as i128))
+            }
+            "graph.do_while" | "graph.parallel" | "graph.parallel_context" | "checkpoint" => {
+                Err(super::graph::misplaced(name))
             }
             "print" => self.print(call),
             "loop_config" => self.loop_config(call),

@@ -170,7 +170,8 @@ impl Lowerer<'_> {
 
     /// Whether statements from one on may change something.
     pub(super) fn has_effects(&mut self, from: usize) -> bool {
-        let pure = |kind: &Kind| matches!(kind, Kind::Let(..) | Kind::Check { .. } | Kind::Random(_));
+        let pure =
+            |kind: &Kind| matches!(kind, Kind::Let(..) | Kind::Check { .. } | Kind::Random(_) | Kind::At(_));
         self.block().statements[from..].iter().any(|one| !pure(&one.kind))
     }
 
@@ -276,6 +277,7 @@ impl Lowerer<'_> {
                 let load = |(name, one): (String, Constant)| Ok((name, self.load_constant(one)?));
                 Value::Struct(members.into_iter().map(load).collect::<Lower<_>>()?, kind)
             }
+            Constant::Enum(_, value) => Value::Constant(Constant::Int(value)),
             other => Value::Constant(other),
         })
     }

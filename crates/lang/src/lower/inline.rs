@@ -86,6 +86,13 @@ impl Lowerer<'_> {
             )
             .hint("add a `return` at its end"));
         }
+        if exit.is_used && open.block.statements.iter().any(|one| one.kind.is_graph()) {
+            return Err(LangError::new(
+                "graph",
+                format!("`{name}` holds pieces of a graph, and returns early"),
+            )
+            .hint("return at the end of the function only"));
+        }
         if exit.is_used {
             // What is returned outlives the scope.
             let mut block = open.block;

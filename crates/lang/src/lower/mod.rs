@@ -9,6 +9,7 @@
 //! | `statement` | statements, and which variables they leave defined |
 //! | `assign` | assignments and what can be assigned to |
 //! | `loops` | `for` and `while` |
+//! | `graph` | loops, checkpoints and sections of graphs |
 //! | `expr` | expressions: names, members, subscripts, what is known |
 //! | `condition` | comparisons, `and`, `or`, one of two values |
 //! | `operation` | operators, on constants, numbers and vectors |
@@ -22,6 +23,7 @@ mod assign;
 pub mod call;
 mod condition;
 mod expr;
+mod graph;
 mod inline;
 mod loops;
 mod operation;
@@ -63,11 +65,21 @@ pub struct Options {
     pub default_float: Scalar,
     /// Whether to check what can go wrong when it runs.
     pub debug: bool,
+    /// Whether the kernel is a graph of tasks.
+    pub graph: bool,
+    /// Whether the graph can be left and entered at checkpoints.
+    pub checkpoints: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { default_int: Scalar::I32, default_float: Scalar::F32, debug: false }
+        Self {
+            default_int: Scalar::I32,
+            default_float: Scalar::F32,
+            debug: false,
+            graph: false,
+            checkpoints: false,
+        }
     }
 }
 
@@ -89,6 +101,8 @@ pub struct Lowered {
     pub result: Returned,
     /// What may not be meant.
     pub warnings: Vec<Warning>,
+    /// Members of enums that checkpoints are labelled with, for each label.
+    pub members: Vec<Option<Handle>>,
 }
 
 /// What a kernel returns.
@@ -117,7 +131,8 @@ pub fn lower(
 ) -> Result<Lowered, LangError> {
     let mut lowerer = Lowerer::new(host, options);
     let result = lowerer.kernel(function, arguments)?;
-    Ok(Lowered { kernel: lowerer.kernel, result, warnings: lowerer.warnings })
+    let Lowerer { kernel, warnings, pieces, .. } = lowerer;
+    Ok(Lowered { kernel, result, warnings, members: pieces.members })
 }
 
 type Lower<T> = Result<T, LangError>;
@@ -172,6 +187,8 @@ enum LoopKind {
     Parallel,
     /// Several loops, or none: a scope that leaving leaves, and one that going on leaves.
     Scoped { all: ScopeId, one: Option<ScopeId> },
+    /// One of a graph, or a section or checkpoint of it.
+    Graph,
 }
 
 struct Exit {
@@ -212,6 +229,8 @@ struct Lowerer<'h> {
     /// What the next loop is to be like.
     next_loop: LoopConfig,
     result: Option<Returned>,
+    /// What is known of the graph, if the kernel is one.
+    pieces: graph::Pieces,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -238,6 +257,7 @@ impl<'h> Lowerer<'h> {
             statements: 0,
             next_loop: LoopConfig::default(),
             result: None,
+            pieces: graph::Pieces::default(),
         }
     }
 
@@ -245,7 +265,13 @@ impl<'h> Lowerer<'h> {
         let source = self.host.function(handle)?;
         self.kernel.name.clone_from(&source.name);
         let mut names = FxHashMap::default();
-        for (parameter, argument) in source.parameters.iter().zip(arguments) {
+        self.kernel.is_graph = self.options.graph;
+        self.kernel.labels = self.options.checkpoints.then(Vec::new);
+        for (parameter, mut argument) in source.parameters.iter().zip(arguments) {
+            if let Constant::Enum(member, value) = argument {
+                self.pieces.parameters.insert(parameter.name.clone(), member);
+                argument = Constant::Int(value);
+            }
             names.insert(parameter.name.clone(), Binding::Value(Value::Constant(argument)));
         }
         self.open.push(Open { block: Block::default(), is_home: true, is_outermost: true });
@@ -285,6 +311,9 @@ impl<'h> Lowerer<'h> {
             self.own_parameters()?;
             let body = statement::without_docstring(&tree.body);
             self.body(body)?;
+            if self.functions.len() == 1 {
+                self.check_checkpoints()?;
+            }
             let wants = self.current().source.returns != Annotation::Missing;
             let is_kernel = self.functions.len() == 1;
             if is_kernel && !self.kernel.results.is_empty() && !self.current().is_left {
@@ -374,14 +403,21 @@ impl<'h> Lowerer<'h> {
     /// Adds where it happened to an error: once, in the innermost function.
     fn located(&mut self, mut error: LangError) -> LangError {
         if error.trace.is_empty() {
-            let mut inner: Option<TextRange> = None;
-            for function in self.functions.iter().rev() {
-                error.trace.push(frame(&function.source, inner.unwrap_or(function.at)));
-                inner = function.called_at;
-            }
-            error.trace.reverse();
+            error.trace = self.trace();
         }
         error
+    }
+
+    /// Where this is: the kernel first.
+    fn trace(&self) -> Vec<Frame> {
+        let mut trace = Vec::new();
+        let mut inner: Option<TextRange> = None;
+        for function in self.functions.iter().rev() {
+            trace.push(frame(&function.source, inner.unwrap_or(function.at)));
+            inner = function.called_at;
+        }
+        trace.reverse();
+        trace
     }
 
     fn warn(&mut self, message: String) {

@@ -46,6 +46,7 @@ impl Lowerer<'_> {
 
     fn statement(&mut self, statement: &Stmt) -> Lower<()> {
         self.current().at = statement.range();
+        self.mark()?;
         self.deeper(|this| this.statement_at(statement))?;
         self.current().statement += 1;
         Ok(())
@@ -65,7 +66,7 @@ impl Lowerer<'_> {
             Stmt::Return(one) => self.give_back(one),
             Stmt::Pass(_) => Ok(()),
             Stmt::Assert(one) => self.assertion(one),
-            Stmt::With(_) => Err(unsupported("`with`", "kernels hold nothing open")),
+            Stmt::With(one) => self.with(one),
             Stmt::Try(_) | Stmt::Raise(_) => Err(unsupported(
                 "raising and catching exceptions",
                 "use `assert` in debug mode, or return a status",
@@ -277,6 +278,7 @@ impl Lowerer<'_> {
                     "write `loop_config(serialize=True)` before the loop, or put the loop into another",
                 ))
             }
+            Some(LoopKind::Graph) => Err(graph_control("break")),
             None => Err(LangError::new("loop-control", "`break` outside of a loop")),
         }
     }
@@ -291,6 +293,7 @@ impl Lowerer<'_> {
                 let scope = *scope;
                 self.emit(Kind::Leave(scope))
             }
+            Some(LoopKind::Graph) => Err(graph_control("continue")),
             None => Err(LangError::new("loop-control", "`continue` outside of a loop")),
         }
     }
@@ -304,6 +307,10 @@ impl Lowerer<'_> {
             Some(Value::Constant(Constant::None)) => None,
             other => other,
         };
+        if self.current().loops.contains(&LoopKind::Graph) {
+            return Err(LangError::new("graph", "a piece of a graph cannot return")
+                .hint("set what the loop depends on to zero, or return after it"));
+        }
         if self.current().exit.is_none() {
             return self.return_from_kernel(value);
         }
@@ -443,6 +450,21 @@ impl Lowerer<'_> {
         if self.private.is_some() {
             return Err(parallel_return());
         }
+        if self.options.graph {
+            let is_end = self.open.last().is_some_and(|open| open.is_outermost);
+            return match value {
+                Some(_) => Err(LangError::new("graph", "a graph cannot return a value")
+                    .hint("write it to an array, or take `graph=True` away")),
+                None if !is_end => {
+                    Err(LangError::new("graph", "a graph runs to its end: it cannot return from a branch")
+                        .hint("take `graph=True` away, or put what follows behind a condition"))
+                }
+                None => {
+                    self.current().is_left = true;
+                    Ok(())
+                }
+            };
+        }
         self.current().is_left = true;
         let Some(value) = value else {
             if !self.kernel.results.is_empty() {
@@ -565,6 +587,11 @@ fn unset(binding: &Binding) -> Binding {
 
 fn is_alias(binding: &Binding) -> bool {
     matches!(binding, Binding::Value(_) | Binding::Place(_) | Binding::Unclear | Binding::Rebound)
+}
+
+fn graph_control(word: &str) -> LangError {
+    LangError::new("loop-control", format!("`{word}` cannot leave a piece of a graph"))
+        .hint("a loop of a graph goes on until what it depends on is zero: write that")
 }
 
 fn parallel_return() -> LangError {

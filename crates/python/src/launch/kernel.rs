@@ -14,8 +14,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::bind::{INLINE, Parameters};
-use super::check::{Step, Verdict, equal, pass};
-use super::pack::NativeCall;
+use super::check::{Step, Verdict, equal, pass, pass_quietly};
+use super::pack::{NativeCall, Start};
 use crate::guard::Guards;
 
 /// Steps of an entry that are found without a look at the heap.
@@ -52,6 +52,8 @@ struct State {
     keywords: Option<Py<PyTuple>>,
     /// Asked at each call what to compile for.
     target: Option<Py<PyAny>>,
+    /// Makes what an instance has of a kernel that is a method, if that is more than a method.
+    binder: Option<Py<PyAny>>,
     /// Most recently used first.
     worlds: Vec<Rc<World>>,
     /// Those that calls are waiting for something new in, which may not be among the others any more.
@@ -98,10 +100,18 @@ impl Entry {
     fn owned(&self, all: &mut Vec<*mut ffi::PyObject>) {
         all.extend(self.guards.iter().map(Py::as_ptr));
         self.steps.iter().for_each(|step| all.extend(step.owned()));
-        all.push(match &self.call {
-            Call::Python(callable) => callable.as_ptr(),
-            Call::Native(call) => call.keep.as_ptr(),
-        });
+        match &self.call {
+            Call::Python(callable) => all.push(callable.as_ptr()),
+            Call::Native(call) => call.owned(all),
+        }
+    }
+
+    /// What the loader made.
+    fn executable(&self, py: Python<'_>) -> Py<PyAny> {
+        match &self.call {
+            Call::Python(callable) => callable.clone_ref(py),
+            Call::Native(call) => call.made(py),
+        }
     }
 }
 
@@ -142,6 +152,14 @@ impl World {
             entries[..=at].rotate_right(1);
         }
     }
+}
+
+/// What a call asks for.
+struct Request<'a, 'py> {
+    /// One object for each parameter.
+    arguments: &'a [*mut ffi::PyObject],
+    parameters: &'a Parameters,
+    start: Start<'a, 'py>,
 }
 
 /// Borrowed access to a kernel's state.
@@ -212,15 +230,17 @@ impl<'py> Kernel<'py> {
         arguments: *const *mut ffi::PyObject,
         count: usize,
         keywords: *mut ffi::PyObject,
+        start: Start<'_, 'py>,
     ) -> PyResult<*mut ffi::PyObject> {
         let parameters = self.with(|state| {
-            state.launches += 1;
+            state.launches += u64::from(!matches!(start, Start::Nowhere));
             Rc::clone(&state.parameters)
         });
         for _ in 0..COMPILES {
             let world = self.world()?;
             // SAFETY: as the caller promises.
-            if let Some(result) = unsafe { self.call_in(&world, &parameters, arguments, count, keywords)? } {
+            let found = unsafe { self.call_in(&world, &parameters, arguments, count, keywords, start)? };
+            if let Some(result) = found {
                 return Ok(result);
             }
         }
@@ -240,11 +260,14 @@ impl<'py> Kernel<'py> {
         arguments: *const *mut ffi::PyObject,
         count: usize,
         keywords: *mut ffi::PyObject,
+        start: Start<'_, 'py>,
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let total = parameters.names.len();
         if keywords.is_null() && count == total && parameters.positional == total {
             // SAFETY: there are as many arguments as parameters, and the caller owns them for the call.
-            return unsafe { self.launch(world, std::slice::from_raw_parts(arguments, count), parameters) };
+            let arguments = unsafe { std::slice::from_raw_parts(arguments, count) };
+            // SAFETY: as above.
+            return unsafe { self.launch(world, &Request { arguments, parameters, start }) };
         }
         let mut inline = [std::ptr::null_mut(); INLINE];
         let mut heap = Vec::new();
@@ -257,7 +280,7 @@ impl<'py> Kernel<'py> {
         // SAFETY: as the caller promises.
         match unsafe { parameters.bind(arguments, count, keywords, &world.defaults, slots) } {
             // SAFETY: the caller owns what it passed, and the world the defaults.
-            Ok(()) => unsafe { self.launch(world, slots, parameters) },
+            Ok(()) => unsafe { self.launch(world, &Request { arguments: slots, parameters, start }) },
             // SAFETY: as the caller promises.
             Err(_) => Err(unsafe { self.mismatch(arguments, count, keywords) }),
         }
@@ -267,19 +290,17 @@ impl<'py> Kernel<'py> {
     ///
     /// # Safety
     ///
-    /// `arguments` are live objects, one for each parameter.
+    /// The arguments are live objects, one for each parameter.
     unsafe fn launch(
         &self,
         world: &Rc<World>,
-        arguments: &[*mut ffi::PyObject],
-        parameters: &Parameters,
+        request: &Request<'_, 'py>,
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         for attempt in 0..ATTEMPTS {
             let mut at = 0;
             while let Some(entry) = world.entry(at) {
                 // SAFETY: as the caller promises.
-                let found =
-                    unsafe { self.try_entry(world, &entry, at, arguments, parameters, attempt == 0)? };
+                let found = unsafe { self.try_entry(world, &entry, at, request, attempt == 0)? };
                 if found.is_some() {
                     return Ok(found);
                 }
@@ -288,7 +309,7 @@ impl<'py> Kernel<'py> {
             // SAFETY: as the caller promises.
             let bound = PyTuple::new(
                 self.py,
-                arguments.iter().map(|one| unsafe { Bound::from_borrowed_ptr(self.py, *one) }),
+                request.arguments.iter().map(|one| unsafe { Bound::from_borrowed_ptr(self.py, *one) }),
             )?;
             self.with(|state| {
                 state.hits = 0;
@@ -318,10 +339,10 @@ impl<'py> Kernel<'py> {
         world: &Rc<World>,
         entry: &Rc<Entry>,
         at: usize,
-        arguments: &[*mut ffi::PyObject],
-        parameters: &Parameters,
+        request: &Request<'_, 'py>,
         is_hit: bool,
     ) -> PyResult<Option<*mut ffi::PyObject>> {
+        let Request { arguments, parameters, start } = *request;
         let py = self.py;
         let steps = &entry.steps;
         let mut inline = [const { MaybeUninit::<*mut ffi::PyObject>::uninit() }; INLINE_STEPS];
@@ -354,9 +375,25 @@ impl<'py> Kernel<'py> {
             world.use_first(at, entry);
         }
         match &entry.call {
+            _ if matches!(start, Start::Nowhere) => Ok(Some(entry.executable(py).into_ptr())),
             Call::Native(call) => {
+                let start = match start {
+                    Start::At(start) => {
+                        let start = call.start(py, start)?;
+                        // Finding out where to begin may have run Python code: what was found is looked for again.
+                        // SAFETY: as the caller promises.
+                        if !unsafe { pass_quietly(py, steps, arguments, values) } {
+                            return Ok(None);
+                        }
+                        Some(start)
+                    }
+                    _ => None,
+                };
                 // SAFETY: as the caller promises.
-                unsafe { call.call(py, steps, arguments, values, entry.runs_python) }
+                unsafe { call.call(py, steps, arguments, values, entry.runs_python, start) }
+            }
+            Call::Python(_) if matches!(start, Start::At(_)) => {
+                Err(PyTypeError::new_err("the kernel is no native code: it always begins at the beginning"))
             }
             Call::Python(callable) => {
                 let keywords = self.with(|state| state.keywords.as_ref().map(|names| names.clone_ref(py)));
@@ -417,7 +454,8 @@ unsafe extern "C" fn vectorcall(
     let (py, count) = unsafe { (Python::assume_attached(), ffi::PyVectorcall_NARGS(count) as usize) };
     let kernel = Kernel { py, object: object.cast() };
     // SAFETY: Python passes what a vectorcall is.
-    let result = catch_unwind(AssertUnwindSafe(|| unsafe { kernel.call(arguments, count, keywords) }));
+    let result =
+        catch_unwind(AssertUnwindSafe(|| unsafe { kernel.call(arguments, count, keywords, Start::First) }));
     match result {
         Ok(Ok(result)) => result,
         Ok(Err(error)) => {
@@ -443,7 +481,17 @@ unsafe extern "C" fn descr_get(
             ffi::Py_INCREF(object);
             return object;
         }
-        PyMethod_New(object, instance)
+        let kernel = Kernel { py: Python::assume_attached(), object: object.cast() };
+        let binder = kernel.with(|state| state.binder.as_ref().map(|binder| binder.clone_ref(kernel.py)));
+        match binder {
+            None => PyMethod_New(object, instance),
+            Some(binder) => ffi::PyObject_CallFunctionObjArgs(
+                binder.as_ptr(),
+                object,
+                instance,
+                std::ptr::null_mut::<ffi::PyObject>(),
+            ),
+        }
     }
 }
 
@@ -461,7 +509,7 @@ unsafe extern "C" fn traverse(
         if let Some(state) = (*kernel).state.as_ref() {
             let state = &*state.get();
             all.push(state.brain.as_ptr());
-            all.extend(state.target.iter().map(Py::as_ptr));
+            all.extend(state.target.iter().chain(&state.binder).map(Py::as_ptr));
             // What a call is using has more owners than the kernel: it is left alone.
             for world in state.worlds.iter().filter(|world| Rc::strong_count(world) == 1) {
                 all.push(world.context.as_ptr());
@@ -498,7 +546,7 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
             let dropped = {
                 let state = &mut *state.get();
                 let brain = std::mem::replace(&mut state.brain, py.None());
-                (std::mem::take(&mut state.worlds), state.target.take(), brain)
+                (std::mem::take(&mut state.worlds), state.target.take(), state.binder.take(), brain)
             };
             drop(dropped);
         }
@@ -637,6 +685,7 @@ pub(crate) fn _make_kernel<'py>(
         parameters: Rc::new(Parameters { names, by_position, positional }),
         keywords: keywords.map(Bound::unbind),
         target,
+        binder: None,
         worlds: Vec::new(),
         busy: Vec::new(),
         launches: 0,
@@ -731,6 +780,73 @@ pub(crate) fn _add_entry(
 pub(crate) fn _has_world(object: &Bound<'_, PyAny>, context: &Bound<'_, PyAny>) -> PyResult<bool> {
     let find = |state: &mut State| state.worlds.iter().find(|world| world.context.is(context)).map(Rc::clone);
     kernel(object)?.with(find).map_or(Ok(false), |world| world.holds(object.py()))
+}
+
+/// Arguments as a vectorcall has them: the objects, how many are by position, and the names of the others.
+fn as_vectorcall<'py>(
+    arguments: &Bound<'py, PyTuple>,
+    named: &Bound<'py, PyDict>,
+) -> PyResult<(Vec<Bound<'py, PyAny>>, Bound<'py, PyTuple>)> {
+    let mut all: Vec<_> = arguments.iter().collect();
+    all.extend(named.values());
+    Ok((all, PyTuple::new(arguments.py(), named.keys())?))
+}
+
+fn call_from<'py>(
+    object: &Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyTuple>,
+    named: &Bound<'py, PyDict>,
+    start: Start<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let kernel = kernel(object)?;
+    let (all, names) = as_vectorcall(arguments, named)?;
+    let pointers: Vec<*mut ffi::PyObject> = all.iter().map(Bound::as_ptr).collect();
+    let keywords = if names.is_empty() { std::ptr::null_mut() } else { names.as_ptr() };
+    // SAFETY: the arguments are owned here for the call, and laid out as those of a vectorcall.
+    unsafe {
+        let found = kernel.call(pointers.as_ptr(), arguments.len(), keywords, start)?;
+        Ok(Bound::from_owned_ptr(object.py(), found))
+    }
+}
+
+/// Calls a kernel, beginning somewhere else: `start` is asked of what the loader made.
+#[pyfunction]
+#[pyo3(signature = (object, start, arguments, named, /))]
+pub(crate) fn _resume<'py>(
+    object: &Bound<'py, PyAny>,
+    start: &Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyTuple>,
+    named: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    call_from(object, arguments, named, Start::At(start))
+}
+
+/// What the loader made for arguments; it is compiled if it must be, and not run.
+#[pyfunction]
+#[pyo3(signature = (object, arguments, named, /))]
+pub(crate) fn _find_executable<'py>(
+    object: &Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyTuple>,
+    named: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    call_from(object, arguments, named, Start::Nowhere)
+}
+
+/// What the loader made for the last call; nothing if there was none.
+#[pyfunction]
+#[pyo3(signature = (object, /))]
+pub(crate) fn _last_executable(object: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+    let found = kernel(object)?.with(|state| state.worlds.first().and_then(|world| world.entry(0)));
+    Ok(found.map(|entry| entry.executable(object.py())))
+}
+
+/// Says what instances have of a kernel that is a method: what `binder(kernel, instance)` returns.
+#[pyfunction]
+#[pyo3(signature = (object, binder, /))]
+pub(crate) fn _set_binder(object: &Bound<'_, PyAny>, binder: Py<PyAny>) -> PyResult<()> {
+    let before = kernel(object)?.with(|state| state.binder.replace(binder));
+    drop(before);
+    Ok(())
 }
 
 /// Forgets everything that a kernel was told.

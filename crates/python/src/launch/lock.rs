@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 thread_local! {
     /// What the launch that runs on this thread works on: which of the values, and all of them.
@@ -57,6 +59,45 @@ pub(crate) fn release() -> *mut c_void {
         }
         each(WORKED_ON.get(), ffi::Py_INCREF);
         ffi::PyEval_SaveThread().cast()
+    }
+}
+
+/// How often a kernel that goes on and on lets Python look at signals.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Lets other threads run Python, and finds out now and then whether a signal came that raises: then the lock is held.
+pub(crate) fn should_stop(token: &mut *mut c_void) -> bool {
+    thread_local! {
+        static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    if token.is_null() {
+        *token = release();
+        LOOKED.set(Some(Instant::now()));
+        return false;
+    }
+    if LOOKED.get().is_some_and(|at| at.elapsed() < PATIENCE) {
+        return false;
+    }
+    // SAFETY: what `release` returned on this thread. The arrays stay owned: handlers may drop whatever held them.
+    unsafe {
+        ffi::PyEval_RestoreThread(token.cast());
+        let noted = WORKED_ON.take();
+        let stops = ffi::PyErr_CheckSignals() != 0;
+        if stops {
+            *token = std::ptr::null_mut();
+            // Letting go of arrays may run Python code, which must not see what was raised.
+            let py = Python::assume_attached();
+            let raised = PyErr::take(py);
+            each(noted, ffi::Py_DECREF);
+            if let Some(raised) = raised {
+                raised.restore(py);
+            }
+        } else {
+            *token = ffi::PyEval_SaveThread().cast();
+        }
+        WORKED_ON.set(noted);
+        LOOKED.set(Some(Instant::now()));
+        stops
     }
 }
 

@@ -31,6 +31,7 @@ mod pack;
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
 pub(crate) use self::check::_set_target_type;
 pub(crate) use self::kernel::{
-    _add_entry, _add_world, _forget_worlds, _has_world, _kernel_stats, _kernel_type, _make_kernel,
+    _add_entry, _add_world, _find_executable, _forget_worlds, _has_world, _kernel_stats, _kernel_type,
+    _last_executable, _make_kernel, _resume, _set_binder,
 };
-pub(crate) use self::lock::{release, take};
+pub(crate) use self::lock::{release, should_stop, take};

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueErro
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple};
 
 use super::check::{Step, own, pass_quietly};
 use super::lock::with_arrays;
@@ -56,6 +56,19 @@ enum Output {
     One(Result),
     /// Several, put together by Python code.
     Many(Vec<Result>, Py<PyAny>),
+    /// Which of these it is.
+    Choice(Vec<Py<PyAny>>),
+}
+
+/// What a call is to do with the executable that it finds.
+#[derive(Clone, Copy)]
+pub(super) enum Start<'a, 'py> {
+    /// Run it.
+    First,
+    /// Run it from somewhere else.
+    At(&'a Bound<'py, PyAny>),
+    /// Return it.
+    Nowhere,
 }
 
 /// A word as a result.
@@ -103,7 +116,7 @@ pub(super) struct NativeCall {
     /// arguments themselves are the caller's.
     held: Vec<usize>,
     /// What keeps the code in memory.
-    pub(super) keep: Py<PyAny>,
+    keep: Py<PyAny>,
 }
 
 /// Takes words, and room for a result behind them; returns 0, or a status that is raised.
@@ -126,6 +139,8 @@ impl NativeCall {
             Output::Nothing
         } else if let Ok(kind) = output.extract::<String>() {
             Output::One(Result::of(&kind)?)
+        } else if let Ok(all) = output.cast::<PyList>() {
+            Output::Choice(all.iter().map(Bound::unbind).collect())
         } else {
             let (kinds, build): (Vec<String>, Py<PyAny>) = output.extract()?;
             Output::Many(kinds.iter().map(|kind| Result::of(kind)).collect::<PyResult<_>>()?, build)
@@ -196,6 +211,7 @@ impl NativeCall {
         arguments: &[*mut ffi::PyObject],
         values: &mut [*mut ffi::PyObject],
         careful: bool,
+        start: Option<u64>,
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let mut inline = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut heap = Vec::new();
@@ -241,22 +257,31 @@ impl NativeCall {
         for at in 0..results {
             block[self.words.len() + at].write(0);
         }
+        if let Some(start) = start {
+            block[self.words.len()].write(start);
+        }
         // While others run Python, members of objects may be rebound: what they held stays.
         let held: &[usize] = if kept.is_empty() { &self.held } else { &[] };
         let words = block.as_mut_ptr().cast();
         // SAFETY: the function takes this many words, as whoever made it said; the values are what the steps found.
         let status = unsafe { with_arrays(held, values, || (self.function)(words)) };
+        // What stopped it comes before what it has printed.
+        let error = (status != 0).then(|| self.error(py, status));
         if output::is_pending() {
             show_output(py)?;
         }
-        if status != 0 {
-            return Err(self.error(py, status));
+        if let Some(error) = error {
+            return Err(error);
         }
         // SAFETY: written above, whatever the function did with it since.
         let result = |at: usize| unsafe { block[self.words.len() + at].assume_init() };
         Ok(Some(match &self.output {
             Output::Nothing => py.None().into_ptr(),
             Output::One(kind) => kind.read(py, result(0)),
+            Output::Choice(all) => match usize::try_from(result(0)).ok().and_then(|at| all.get(at)) {
+                Some(found) => found.clone_ref(py).into_ptr(),
+                None => return Err(PyRuntimeError::new_err("the kernel chose what is not there")),
+            },
             Output::Many(kinds, build) => {
                 // SAFETY: each is a new reference.
                 let own = |(at, kind): (usize, &Result)| unsafe {
@@ -266,6 +291,30 @@ impl NativeCall {
                 build.call1(py, (PyTuple::new(py, items)?,))?.into_ptr()
             }
         }))
+    }
+
+    /// Where to begin, as whoever made the code knows it.
+    pub(super) fn start(&self, py: Python<'_>, start: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let found = self.keep.bind(py).call_method1(intern!(py, "start_of"), (start,))?.extract::<u64>()?;
+        match &self.output {
+            Output::Choice(all) if (found as usize) < all.len() => Ok(found),
+            _ => Err(PyRuntimeError::new_err("native code begins where it cannot")),
+        }
+    }
+
+    /// What the loader made.
+    pub(super) fn made(&self, py: Python<'_>) -> Py<PyAny> {
+        self.keep.clone_ref(py)
+    }
+
+    /// Adds the objects that it owns.
+    pub(super) fn owned(&self, all: &mut Vec<*mut ffi::PyObject>) {
+        all.push(self.keep.as_ptr());
+        match &self.output {
+            Output::Choice(choices) => all.extend(choices.iter().map(Py::as_ptr)),
+            Output::Many(_, build) => all.push(build.as_ptr()),
+            Output::Nothing | Output::One(_) => {}
+        }
     }
 
     /// What a status means: whoever made the code may say.

@@ -1,0 +1,205 @@
+//! Graphs on the CPU: loops, gates and sections as plain C.
+//!
+//! A launch of a kernel with checkpoints may begin at one of them: until then `kp_skip` is set, and whatever has
+//! an effect is behind a look at it. Variables that only depend on the arguments are made all the same.
+
+use std::collections::BTreeSet;
+
+use keyprint_lang::graph::made_again;
+use keyprint_lang::ir::{ArrayId, Block, Checkpoint, DoWhile, Kind, LocalId, Place, Statement};
+
+use crate::abi::Status;
+use crate::statement::{Writer, needs_failure, needs_random};
+
+/// The runtime is asked whether to stop whenever this many turns of loops are done, which is a power of two.
+const TURNS: u32 = 64;
+
+impl Writer<'_> {
+    /// Writes the body of the kernel.
+    pub(crate) fn graph_body(&mut self, body: &Block) {
+        if has_loops(body) {
+            self.push("u32 kp_turns = 0;");
+        }
+        if self.kernel.labels.is_none() {
+            return self.block_inside(body);
+        }
+        let place = self.words.list.len();
+        self.push(&format!("const u64 kp_from = w[{place}];"));
+        self.push(&format!("w[{place}] = 0;"));
+        self.push("i32 kp_skip = kp_from != 0;");
+        self.made_again = made_again(self.kernel).into_iter().collect();
+        self.gated(body);
+        self.push("kp_yield:;");
+    }
+
+    /// Statements right in the graph of a kernel with checkpoints.
+    fn gated(&mut self, block: &Block) {
+        let mut locals: BTreeSet<LocalId> = block.locals.iter().copied().collect();
+        for statement in &block.statements {
+            let made = match &statement.kind {
+                Kind::Let(id, _) | Kind::Random(id) => Some(*id),
+                Kind::Atomic(atomic) => atomic.old,
+                _ => None,
+            };
+            locals.extend(made);
+            self.hoisted.extend(made);
+        }
+        for id in locals {
+            let local = &self.kernel.locals[id as usize];
+            let (t, name, lanes) = (self.functions.type_of(local.scalar), self.local_name(id), local.lanes);
+            self.push(&if lanes > 0 {
+                format!("{t} {name}[{lanes}] = {{0}};")
+            } else {
+                format!("{t} {name} = 0;")
+            });
+        }
+        let mut row: Vec<&Statement> = Vec::new();
+        for statement in &block.statements {
+            let is_open = match &statement.kind {
+                Kind::Checkpoint(_) => true,
+                Kind::DoWhile(one) => !labels_in(&one.body).is_empty(),
+                kind => kind.sets().is_some_and(|id| self.made_again.contains(&id)),
+            };
+            if is_open {
+                self.row(&std::mem::take(&mut row));
+                self.statement(statement);
+            } else {
+                row.push(statement);
+            }
+        }
+        self.row(&row);
+    }
+
+    /// Statements that are skipped together.
+    fn row(&mut self, statements: &[&Statement]) {
+        if statements.iter().all(|one| matches!(one.kind, Kind::At(_))) {
+            return;
+        }
+        self.push("if (!kp_skip) {");
+        self.level += 1;
+        let outer = std::mem::replace(&mut self.graph_level, self.level);
+        for statement in statements {
+            self.statement(statement);
+        }
+        self.graph_level = outer;
+        self.level -= 1;
+        self.push("}");
+    }
+
+    pub(crate) fn do_while(&mut self, one: &DoWhile) {
+        let labels = labels_in(&one.body);
+        let gate = match (labels.first(), labels.last()) {
+            // The launch may begin inside.
+            (Some(first), Some(last)) => {
+                format!("if (!kp_skip || kp_from - {} <= {}) ", first + 1, last - first)
+            }
+            _ => String::new(),
+        };
+        self.push(&format!("{gate}do {{"));
+        self.level += 1;
+        self.graph_loops += 1;
+        let outer = std::mem::replace(&mut self.graph_level, self.level);
+        if labels.is_empty() {
+            self.block_inside(&one.body);
+        } else {
+            self.gated(&one.body);
+        }
+        let stopped = Status::Stopped as u32;
+        self.push(&format!("if (!(++kp_turns & {}) && kp->poll(&kp_token)) return {stopped};", TURNS - 1));
+        self.graph_level = outer;
+        self.graph_loops -= 1;
+        self.level -= 1;
+        let counter = self.number_in(one.counter);
+        self.push(&format!("}} while ({counter} != 0);"));
+        self.lock();
+    }
+
+    pub(crate) fn checkpoint(&mut self, one: &Checkpoint) {
+        let (number, place) = (one.label + 1, self.words.list.len());
+        self.push(&format!("if (kp_from == {number}) kp_skip = 0;"));
+        self.gated(&one.body);
+        if let Some(flag) = one.flag {
+            let flag = self.number_in(flag);
+            self.push(&format!("if (!kp_skip && {flag} != 0) {{ w[{place}] = {number}; goto kp_yield; }}"));
+        }
+    }
+
+    /// The number in an array without dimensions.
+    fn number_in(&mut self, array: ArrayId) -> String {
+        self.place(&Place { array, index: Vec::new(), lane: None })
+    }
+
+    pub(crate) fn fork(&mut self, sections: &[Block]) {
+        if sections.is_empty() {
+            return;
+        }
+        let task = self.tasks;
+        self.tasks += 1;
+        let whole = Statement { line: 0, kind: Kind::Fork(sections.to_vec()) };
+        let whole = Block { locals: Vec::new(), statements: vec![whole] };
+        let captured = self.captured_by(&whole, BTreeSet::new(), &[]);
+        let (random, failure) = (needs_random(&whole), needs_failure(&whole));
+        let outer = self.begin_functions();
+        self.begin_context(task, random, failure);
+        self.end_context(&captured);
+        for (at, section) in sections.iter().enumerate() {
+            // Tasks of the section come before it.
+            let before = std::mem::take(&mut self.by_pointer);
+            self.push(&format!("static void kp_section{task}_{at}(void *kp_context) {{"));
+            self.level += 1;
+            self.open_context(task, &captured);
+            if random {
+                self.push(&format!("const u64 kp_key = c->kp_key + {at} * 0x94d049bb133111ebULL;"));
+                self.push("u64 kp_at = ~0ULL >> 21; u32 kp_n = 0;");
+            }
+            self.block_inside(section);
+            self.level -= 1;
+            self.push("}\n");
+            self.by_pointer = before;
+        }
+        self.push(&format!("static void kp_fork{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
+        self.push("  for (i64 kp_at = kp_begin; kp_at < kp_end; ++kp_at) switch (kp_at) {");
+        for at in 0..sections.len() {
+            self.push(&format!("    case {at}: kp_section{task}_{at}(kp_context); break;"));
+        }
+        self.push("  }\n}\n");
+        self.end_functions(outer);
+        let name = format!("c{task}");
+        self.push("{");
+        self.level += 1;
+        self.push(&format!("struct kp_context{task} {name};"));
+        self.push(&format!("{name}.w = w;"));
+        if random {
+            self.push(&format!("{name}.kp_key = kp_key + {task} * 0x9e3779b97f4a7c15ULL;"));
+        }
+        if failure {
+            let failure = self.failure();
+            self.push(&format!("{name}.kp_failure = {failure};"));
+        }
+        self.fill_context(&name, &captured);
+        self.push("static i64 kp_state;");
+        self.push(&format!("kp->fork(kp_fork{task}, &{name}, {}, &kp_state);", sections.len()));
+        if failure {
+            self.end_if_failed();
+        }
+        self.level -= 1;
+        self.push("}");
+    }
+}
+
+fn has_loops(body: &Block) -> bool {
+    let mut found = false;
+    body.each(&mut |statement| found |= matches!(statement.kind, Kind::DoWhile(_)));
+    found
+}
+
+/// The labels in a piece of a graph, in order.
+fn labels_in(body: &Block) -> Vec<u32> {
+    let mut labels = Vec::new();
+    body.each(&mut |statement| {
+        if let Kind::Checkpoint(one) = &statement.kind {
+            labels.push(one.label);
+        }
+    });
+    labels
+}

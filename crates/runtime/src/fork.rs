@@ -1,0 +1,172 @@
+//! Sections that do not depend on each other, at the same time where that pays.
+//!
+//! A loop that takes long uses all threads by itself: sections of such loops run one after the other. Sections
+//! whose loops are too small for that run beside each other, if what they take is worth waking somebody. Which it
+//! is, earlier launches have shown: each fork of a kernel keeps a number for that.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Instant;
+
+use crate::pool::{self, Task, WAKE};
+use crate::table;
+
+/// Nothing is known, or sections take next to no time: one after the other.
+const SHORT: i64 = 0;
+/// They are worth it.
+const BESIDE: i64 = 1;
+/// They take long, one after the other.
+const LONG: i64 = 2;
+
+thread_local! {
+    /// Whether loops on this thread leave the others alone.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+    /// Whether one of them would not have.
+    static WANTED_MORE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a loop that takes long should run on this thread only; takes note that there is one.
+pub(crate) fn keeps_to_itself() -> bool {
+    WANTED_MORE.set(true);
+    ALONE.get()
+}
+
+/// What runs beside each other.
+#[derive(Clone, Copy)]
+struct Sections<'s> {
+    task: Task,
+    context: *mut c_void,
+    count: i64,
+    next: &'s AtomicI64,
+    wanted_more: &'s AtomicBool,
+}
+
+// SAFETY: sections may be run on any thread with the context that was made for them.
+unsafe impl Send for Sections<'_> {}
+
+impl Sections<'_> {
+    /// Runs sections as long as there are any.
+    fn take(self) {
+        WANTED_MORE.set(false);
+        let before = ALONE.replace(true);
+        loop {
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            if at >= self.count {
+                break;
+            }
+            // SAFETY: the sections were made for this context, and this is one of them.
+            unsafe { (self.task)(self.context, at, at + 1) };
+        }
+        ALONE.set(before);
+        if WANTED_MORE.get() {
+            self.wanted_more.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs sections: all of them are done when this returns.
+///
+/// # Safety
+///
+/// `sections` can be called with `context` and any of the sections, from any thread; `state` is a number that
+/// belongs to them, zero at first.
+pub(crate) unsafe extern "C" fn fork(sections: Task, context: *mut c_void, count: i64, state: *mut i64) {
+    // SAFETY: as the caller promises; launches on other threads use it the same way.
+    let state = unsafe { AtomicI64::from_ptr(state) };
+    let known = state.load(Ordering::Relaxed);
+    let token = if known == SHORT { std::ptr::null_mut() } else { table::unlock() };
+    let found = match pool::helpers() {
+        // SAFETY: as the caller promises.
+        Some(pool) if known == BESIDE => unsafe { beside(pool, sections, context, count) },
+        // SAFETY: as the caller promises.
+        helpers => unsafe { in_a_row(sections, context, count, helpers.is_some()) },
+    };
+    state.store(found, Ordering::Relaxed);
+    if !token.is_null() {
+        table::lock(token);
+    }
+}
+
+/// # Safety
+///
+/// As for [`fork`].
+unsafe fn beside(pool: &rayon::ThreadPool, task: Task, context: *mut c_void, count: i64) -> i64 {
+    let start = Instant::now();
+    let (next, wanted_more) = (AtomicI64::new(0), AtomicBool::new(false));
+    let work = Sections { task, context, count, next: &next, wanted_more: &wanted_more };
+    let others = (pool.current_num_threads() as i64).min(count - 1);
+    pool.in_place_scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(move |_| work.take());
+        }
+        work.take();
+    });
+    if wanted_more.into_inner() {
+        LONG
+    } else if start.elapsed().as_secs_f64() < WAKE {
+        SHORT
+    } else {
+        BESIDE
+    }
+}
+
+/// # Safety
+///
+/// As for [`fork`].
+unsafe fn in_a_row(task: Task, context: *mut c_void, count: i64, has_helpers: bool) -> i64 {
+    WANTED_MORE.set(false);
+    let (mut before, mut longest, mut all) = (Instant::now(), 0.0f64, 0.0);
+    for at in 0..count {
+        // SAFETY: as the caller promises.
+        unsafe { task(context, at, at + 1) };
+        let now = Instant::now();
+        let spent = (now - before).as_secs_f64();
+        (before, longest, all) = (now, longest.max(spent), all + spent);
+    }
+    // What others could do meanwhile.
+    if all - longest > WAKE && has_helpers && !WANTED_MORE.get() {
+        BESIDE
+    } else if all > WAKE {
+        LONG
+    } else {
+        SHORT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Seen {
+        ran: [AtomicI64; 5],
+        spin: u64,
+    }
+
+    unsafe extern "C" fn section(context: *mut c_void, begin: i64, end: i64) {
+        // SAFETY: the test passes this.
+        let seen = unsafe { &*context.cast::<Seen>() };
+        for at in begin..end {
+            let mut sum = 0u64;
+            for one in 0..seen.spin {
+                sum = sum.wrapping_add(std::hint::black_box(one));
+            }
+            std::hint::black_box(sum);
+            seen.ran[at as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn every_section_runs_once() {
+        for (spin, begin) in [(0, SHORT), (0, BESIDE), (0, LONG), (400_000, SHORT), (400_000, BESIDE)] {
+            let mut state = begin;
+            let mut seen = Seen { ran: Default::default(), spin };
+            for launch in 1..=4 {
+                // SAFETY: the sections take this.
+                unsafe { fork(section, (&raw mut seen).cast(), 5, &raw mut state) };
+                let ran = seen.ran.each_ref().map(|one| one.load(Ordering::Relaxed));
+                assert_eq!(ran, [launch; 5], "{spin}");
+            }
+        }
+    }
+}
