@@ -109,6 +109,8 @@ bench: bench/.venv/.peers bench/.venv-quadrants/.done
 	@bench/.venv/bin/python bench/language_launch.py
 	$(SAY) "The kernel language: kernels"
 	@bench/.venv/bin/python bench/language_kernels.py
+	$(SAY) "Graphs"
+	@bench/.venv/bin/python bench/graphs.py
 	$(SAY) "Derived encodings, from Rust"
 	@$(CARGO) bench --quiet -p keyprint-fingerprint
 

@@ -59,6 +59,33 @@ fn numbers_are_written_exactly() {
 }
 
 #[test]
+fn a_launch_begins_and_ends_at_checkpoints() {
+    let code = code(
+        r#"(kernel "f" (array "x" i32 0 1 0 0 c argument) (array "c" i32 0 1 0 0 c argument) (local "n" i32 0)
+           (local "m" i32 0) (results) (graph) (checkpoints ("1" 1) ("2" 2))
+           (body (var 0) (var 1) (@1 set 0 (i32 7)) (@2 store (at 0 _) %0)
+             (@3 dowhile 1 (do (@4 checkpoint 0 0 (do)) (@5 checkpoint 1 _ (do)))) (@6 set 1 (load (at 0 _)))))"#,
+    );
+    let line = |text: &str| {
+        code.text
+            .lines()
+            .position(|line| line.trim() == text)
+            .unwrap_or_else(|| panic!("{text}: {}", code.text))
+    };
+    // What only depends on arguments is made wherever the launch begins; what has effects is behind a gate.
+    assert!(line("n_0 = 7;") < line("if (!kp_skip) {"));
+    assert!(line("if (!kp_skip) {") < line("x_a0[0] = n_0;"));
+    assert!(line("x_a0[0] = n_0;") < line("if (!kp_skip || kp_from - 1 <= 1) do {"));
+    assert!(
+        line("if (kp_from == 1) kp_skip = 0;")
+            < line("if (!kp_skip && x_a0[0] != 0) { w[2] = 1; goto kp_yield; }")
+    );
+    assert!(line("if (kp_from == 2) kp_skip = 0;") < line("} while (c_a1[0] != 0);"));
+    assert_eq!(code.text.matches("goto kp_yield").count(), 1);
+    assert_eq!(code.text.matches("m_1 = x_a0[0];").count(), 1);
+}
+
+#[test]
 fn names_cannot_break_out() {
     let code = code(
         r#"(kernel "*/ evil(); /*" (array "x*/ y" f32 0 1 0 0 c argument) (local "9 lives; */" f32 0) (results)

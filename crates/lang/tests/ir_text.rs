@@ -74,6 +74,58 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
+const GRAPH: &str = r#"(array "x" i32 1 1 0 0 c argument) (array "c" i32 0 1 0 0 c argument) (array "f" f32 0 1 0 0 c argument)
+    (local "a" i32 0) (local "b" i32 0) (site "f" 3 "") (results) (graph) (checkpoints ("Stage.A" 3) ("-4" -4))"#;
+
+fn graph(body: &str) -> String {
+    format!("(kernel \"f\" {GRAPH} (body {body}))")
+}
+
+#[test]
+fn every_piece_of_a_graph_is_read_back() {
+    let text = graph(
+        r"(@1 at 0) (@1 dowhile 1 (do (@2 checkpoint 0 1 (do (@3 fork (section) (section (@3 at 0))))) (@4 checkpoint 1 _ (do))))",
+    );
+    let kernel = parse(&text).unwrap();
+    verify(&kernel).unwrap();
+    let labels = kernel.labels.as_ref().unwrap();
+    assert_eq!((labels[0].name.as_str(), labels[1].value), ("Stage.A", -4));
+    assert_eq!(parse(&print(&kernel)).unwrap(), kernel);
+}
+
+#[test]
+fn graphs_that_make_no_sense_are_refused() {
+    let one = "(@1 checkpoint 0 _ (do)) (@1 checkpoint 1 _ (do))";
+    let cases = [
+        (format!("(@1 checkpoint 1 _ (do)) {one}"), "out of order"),
+        ("(@1 checkpoint 0 _ (do))".to_owned(), "labels without checkpoints"),
+        ("(@1 checkpoint 0 _ (do (@1 checkpoint 1 _ (do))))".to_owned(), "inside a task or another"),
+        (format!("{one} (@1 dowhile 0 (do))"), "not one `i32`"),
+        (format!("{one} (@1 dowhile 2 (do))"), "not one `i32`"),
+        (format!("{one} (@1 dowhile 9 (do))"), "not one `i32`"),
+        (
+            format!("{one} (@1 if (bool 1) (then (@1 dowhile 1 (do))) (else))"),
+            "a loop of a graph inside a task",
+        ),
+        (format!("{one} (@1 scope 1 (do (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
+        (format!("{one} (@1 fork (section (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
+        (format!("{one} (@1 fork (section (@1 fork)))"), "sections inside a task or each other"),
+        (format!("{one} (@1 fork (section (@1 return)))"), "a section that returns"),
+        (format!("{one} (@1 loop (do (@1 dowhile 1 (do (@1 break)))))"), "a loop of a graph inside a task"),
+        (format!("{one} (@1 dowhile 1 (do (@1 break)))"), "no loop to leave"),
+        (format!("{one} (@1 dowhile 1 (do (var 0))) (@1 set 0 (i32 1))"), "local 0 is not there"),
+        (format!("{one} (@1 at 4)"), "no site 4"),
+    ];
+    for (body, expected) in cases {
+        let error = verify(&parse(&graph(&body)).unwrap()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{body}: {error}");
+    }
+    let same = graph(one).replace("-4", "3");
+    assert!(verify(&parse(&same).unwrap()).unwrap_err().to_string().contains("two checkpoints are 3"));
+    let none = graph(one).replace("(graph)", "");
+    assert!(verify(&parse(&none).unwrap()).is_err());
+}
+
 #[test]
 fn other_texts_are_refused() {
     let deep = "(".repeat(100_000);

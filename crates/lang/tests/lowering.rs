@@ -1,5 +1,6 @@
 //! Functions to IR: what comes out, as text, without Python.
 
+use keyprint_lang::graph::{Gate, Loop, Node, graph_of, lost, made_again};
 use keyprint_lang::host::{
     Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter,
 };
@@ -22,12 +23,17 @@ impl Host for Program {
             return Ok(Some(Constant::Function(at, None)));
         }
         Ok(match name {
+            "graph" => Some(Constant::Object(2000, "graphs".to_owned())),
+            "STAGE" => Some(Constant::Enum(77, 9)),
             "WIDTH" => Some(Constant::Int(3)),
             _ => builtin(name).map(Constant::Builtin),
         })
     }
 
-    fn member(&mut self, _: Handle, name: &str) -> Result<Option<Constant>, LangError> {
+    fn member(&mut self, of: Handle, name: &str) -> Result<Option<Constant>, LangError> {
+        if of == 2000 {
+            return Ok(builtin(&format!("graph.{name}")).map(Constant::Builtin));
+        }
         Ok(Scalar::of_name(name).map(Constant::Scalar).or_else(|| builtin(name).map(Constant::Builtin)))
     }
 
@@ -78,6 +84,7 @@ fn argument(name: &str) -> Constant {
         "m" => array(name, Scalar::F32, 2),
         "n" => number(name, Scalar::I32),
         "a" => number(name, Scalar::F32),
+        "c" | "f" => array(name, Scalar::I32, 0),
         other => panic!("{other}"),
     }
 }
@@ -230,4 +237,83 @@ fn values_that_are_needed_are_named() {
     let spec = NumberSpec { name: "p.n".to_owned(), scalar: Scalar::I32, can_be_constant: true };
     let error = lower(&mut program, 0, vec![Constant::Number(spec)], Options::default()).unwrap_err();
     assert_eq!((error.code, error.needs), ("constant-needed", vec!["p.n".to_owned()]));
+}
+
+/// Lowers a graph with checkpoints; every stage makes sense and can be read back.
+fn graph(text: &'static str) -> Lowered {
+    let options = Options { graph: true, checkpoints: true, ..Options::default() };
+    let mut lowered = lowered(&[("f", text)], options).unwrap();
+    assert_eq!(ir::parse(&ir::print(&lowered.kernel)).unwrap(), lowered.kernel);
+    ir::verify(&lowered.kernel).unwrap();
+    passes::optimise(&mut lowered.kernel);
+    ir::verify(&lowered.kernel).unwrap();
+    lowered
+}
+
+const STEP: &str = "def f(x, c, f):
+    n = x.shape[0] // 2
+    for i in range(n):
+        x[i] = 1
+    while graph.do_while(c):
+        with checkpoint(STAGE, yield_on=f):
+            for i in range(n):
+                x[i] = 2
+        c[()] -= 1
+        x[0] = 3
+    with graph.parallel_context():
+        with graph.parallel():
+            x[1] = 4
+        with graph.parallel():
+            for i in range(n):
+                x[i] = 5
+";
+
+#[test]
+fn a_graph_has_tasks_loops_and_gates() {
+    let lowered = graph(STEP);
+    let labels = lowered.kernel.labels.as_ref().unwrap();
+    assert_eq!((labels.len(), labels[0].name.as_str(), labels[0].value), (1, "STAGE", 9));
+    assert_eq!(lowered.members, [Some(77)]);
+    let found = graph_of(&lowered.kernel);
+    assert_eq!(found.loops, [Loop { counter: 1, parent: None }]);
+    let gate = |label, flag, parent| Gate { label, flag, parent };
+    let expected = [gate(None, None, None), gate(Some(0), Some(2), Some(0)), gate(None, None, None)];
+    assert_eq!(found.gates, expected);
+    let [Node::Task(first), Node::Loop(0, Some(site), body), Node::Fork(_, sections)] = &found.nodes[..]
+    else {
+        panic!("{found:?}")
+    };
+    assert!(first.is_parallel && first.writes == [0] && first.reads.is_empty());
+    assert_eq!(lowered.kernel.sites[*site as usize].statement, 3);
+    let [Node::Checkpoint(1, Some(site), inner), Node::Task(rest)] = &body[..] else { panic!("{found:?}") };
+    assert_eq!(lowered.kernel.sites[*site as usize].statement, 4);
+    assert_eq!(inner.len(), 1);
+    assert!(!rest.is_parallel && rest.reads == [1] && rest.writes == [0, 1]);
+    assert_eq!(sections.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
+fn what_only_depends_on_arguments_is_made_again() {
+    let kernel = graph(STEP).kernel;
+    let known = made_again(&kernel);
+    let names: Vec<&str> = known.iter().map(|id| kernel.locals[*id as usize].name.as_str()).collect();
+    assert!(names.contains(&"n"), "{names:?}");
+    assert_eq!(lost(&kernel), None);
+}
+
+#[test]
+fn what_would_be_lost_is_refused_where_it_is_used() {
+    let text = "def f(x, c):
+    t = x[1]
+    with checkpoint(1):
+        for i in x:
+            x[i] = 0
+    x[0] = t
+";
+    let options = Options { graph: true, checkpoints: true, ..Options::default() };
+    let error = lowered(&[("f", text)], options).unwrap_err();
+    assert_eq!((error.code, error.trace[0].line), ("checkpoint", 6));
+    // Without a checkpoint there is nothing to lose.
+    let text = "def f(x, c):\n    t = x[1]\n    while graph.do_while(c):\n        x[0] = t\n        t += 1\n";
+    assert!(lowered(&[("f", text)], Options { checkpoints: false, ..options }).is_ok());
 }

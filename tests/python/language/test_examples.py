@@ -97,3 +97,14 @@ def test_pictures(tmp_path):
     picture = load("picture")
     picture.write(str(tmp_path / "one.png"), picture.coloured(np.arange(12.0).reshape(3, 4)))
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_packing():
+    packing = load("packing")
+    settled, grown = packing.run(150)
+    at = settled.at.to_numpy()
+    distance = np.sqrt(((at[:, None] - at[None]) ** 2).sum(-1)) + 9 * np.eye(150)
+    # None overlap any more, and it took more room than there was, without another kernel.
+    assert distance.min() >= settled.width and settled.found[()] == 0
+    assert grown >= 1 and settled.pairs.shape[0] > 16
+    assert packing.Packing.settle.observations.compiled <= 1
