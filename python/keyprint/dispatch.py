@@ -112,7 +112,7 @@ class _KernelMethods:
         self._brain.forget()
         _forget_worlds(self)
 
-    def resume(self, *arguments: Any, from_checkpoint: Any, **named: Any) -> Any:
+    def resume(self, /, *arguments: Any, from_checkpoint: Any, **named: Any) -> Any:
         """Call the kernel, beginning at a checkpoint: what is before it is not run."""
         return _resume(self, from_checkpoint, arguments, named)
 
@@ -133,6 +133,9 @@ class _KernelMethods:
     def __repr__(self) -> str:
         return f"<Kernel {self.__dict__['__module__']}.{self.__dict__['__qualname__']}>"
 
+
+# What people see if they forget an argument.
+_KernelMethods.resume.__qualname__ = "Kernel.resume"
 
 #: The type of kernels.
 Kernel: Any = _kernel_type(_KernelMethods)
@@ -362,6 +365,11 @@ class _Brain:
             compiled_by=rules.compiled_by,
             store=self.store,
         )
+
+    def functions(self) -> list[Any]:
+        """Return the functions that the kernel consists of: those it reaches, and methods of its arguments."""
+        met = [entry for one in self._memo.resolutions() for entry in one.entries]
+        return [*self.function_key()._resolution.entries, *met]
 
     def forget(self) -> None:
         with self._lock:

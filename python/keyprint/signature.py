@@ -771,6 +771,10 @@ class Memo:
             self._known[place] = ref(value, lambda _: self._known.pop(place, None)), found
         return found
 
+    def resolutions(self) -> list[Resolution]:
+        """Return all that are known."""
+        return [found for _, found in [*self._known.values()]]
+
     def forget(self) -> None:
         self._known.clear()
 

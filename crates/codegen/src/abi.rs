@@ -246,6 +246,7 @@ typedef double f64;
 #endif
 
 struct kp_failure { i32 is_set; u32 site; u32 count; char kinds[16]; u64 values[16]; };
+struct kp_pace { u64 turns; u64 next; u64 step; u64 begun; u64 looked; };
 struct kp_part { const char *text; u64 length; u64 bits; u64 kind; };
 
 /* What the runtime offers. */
@@ -258,7 +259,7 @@ struct kp_runtime {
   void *(*unlock)(void);
   void (*lock)(void *);
   void (*fork)(void (*sections)(void *, i64, i64), void *context, i64 count, i64 *state);
-  i32 (*poll)(void **token);
+  i32 (*poll)(void **token, struct kp_pace *);
 };
 
 static const struct kp_runtime *kp;

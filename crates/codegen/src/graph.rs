@@ -6,19 +6,19 @@
 use std::collections::BTreeSet;
 
 use keyprint_lang::graph::made_again;
-use keyprint_lang::ir::{ArrayId, Block, Checkpoint, DoWhile, Kind, LocalId, Place, Statement};
+use keyprint_lang::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, LocalId, Place, Statement};
 
 use crate::abi::Status;
-use crate::statement::{Writer, needs_failure, needs_random};
-
-/// The runtime is asked whether to stop whenever this many turns of loops are done, which is a power of two.
-const TURNS: u32 = 64;
+use crate::statement::{Role, Writer, needs_failure, needs_random};
 
 impl Writer<'_> {
     /// Writes the body of the kernel.
     pub(crate) fn graph_body(&mut self, body: &Block) {
         if has_loops(body) {
-            self.push("u32 kp_turns = 0;");
+            self.push("struct kp_pace kp_pace = {0, 1, 1, 0, 0};");
+            if needs_random(body) {
+                self.push("u64 kp_draws = 0;");
+            }
         }
         if self.kernel.labels.is_none() {
             return self.block_inside(body);
@@ -58,6 +58,12 @@ impl Writer<'_> {
             let is_open = match &statement.kind {
                 Kind::Checkpoint(_) => true,
                 Kind::DoWhile(one) => !labels_in(&one.body).is_empty(),
+                // What is wrong with something that is made again is wrong then, too.
+                Kind::Check { condition, site, values } => {
+                    let is_known = |one: &Expr| is_known(one, &self.made_again);
+                    let is_stated = self.kernel.sites[*site as usize].text.starts_with("assert");
+                    !is_stated && is_known(condition) && values.iter().all(is_known)
+                }
                 kind => kind.sets().is_some_and(|id| self.made_again.contains(&id)),
             };
             if is_open {
@@ -105,7 +111,9 @@ impl Writer<'_> {
             self.gated(&one.body);
         }
         let stopped = Status::Stopped as u32;
-        self.push(&format!("if (!(++kp_turns & {}) && kp->poll(&kp_token)) return {stopped};", TURNS - 1));
+        self.push(&format!(
+            "if (++kp_pace.turns == kp_pace.next && kp->poll(&kp_token, &kp_pace)) return {stopped};"
+        ));
         self.graph_level = outer;
         self.graph_loops -= 1;
         self.level -= 1;
@@ -139,7 +147,7 @@ impl Writer<'_> {
         let whole = Block { locals: Vec::new(), statements: vec![whole] };
         let captured = self.captured_by(&whole, BTreeSet::new(), &[]);
         let (random, failure) = (needs_random(&whole), needs_failure(&whole));
-        let outer = self.begin_functions();
+        let outer = self.begin_functions(Role::Section);
         self.begin_context(task, random, failure);
         self.end_context(&captured);
         for (at, section) in sections.iter().enumerate() {
@@ -152,6 +160,7 @@ impl Writer<'_> {
                 self.push(&format!("const u64 kp_key = c->kp_key + {at} * 0x94d049bb133111ebULL;"));
                 self.push("u64 kp_at = ~0ULL >> 21; u32 kp_n = 0;");
             }
+            self.push("void *kp_token = 0;");
             self.block_inside(section);
             self.level -= 1;
             self.push("}\n");
@@ -164,19 +173,9 @@ impl Writer<'_> {
         }
         self.push("  }\n}\n");
         self.end_functions(outer);
-        let name = format!("c{task}");
         self.push("{");
         self.level += 1;
-        self.push(&format!("struct kp_context{task} {name};"));
-        self.push(&format!("{name}.w = w;"));
-        if random {
-            self.push(&format!("{name}.kp_key = kp_key + {task} * 0x9e3779b97f4a7c15ULL;"));
-        }
-        if failure {
-            let failure = self.failure();
-            self.push(&format!("{name}.kp_failure = {failure};"));
-        }
-        self.fill_context(&name, &captured);
+        let name = self.make_context(task, &captured, random, failure);
         self.push("static i64 kp_state;");
         self.push(&format!("kp->fork(kp_fork{task}, &{name}, {}, &kp_state);", sections.len()));
         if failure {
@@ -185,6 +184,15 @@ impl Writer<'_> {
         self.level -= 1;
         self.push("}");
     }
+}
+
+/// Whether an expression is the same wherever a launch begins.
+fn is_known(expr: &Expr, made_again: &BTreeSet<LocalId>) -> bool {
+    !expr.any(&mut |one| match one {
+        Expr::Load(_) => true,
+        Expr::Local(id) | Expr::Lane(id, _) => !made_again.contains(id),
+        _ => false,
+    })
 }
 
 fn has_loops(body: &Block) -> bool {

@@ -11,6 +11,17 @@ use keyprint_lang::types::Scalar;
 use crate::abi::{Status, Words};
 use crate::c_functions::CFunctions;
 
+/// A kind of function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The entry point.
+    Entry,
+    /// A section of a graph.
+    Section,
+    /// A piece of a parallel loop.
+    Task,
+}
+
 /// Writes C.
 pub(crate) struct Writer<'k> {
     pub(crate) kernel: &'k Kernel,
@@ -22,8 +33,8 @@ pub(crate) struct Writer<'k> {
     pub(crate) level: usize,
     /// Locals that are reached through a pointer, here.
     pub(crate) by_pointer: BTreeSet<LocalId>,
-    /// Whether this is a piece of a parallel loop.
-    pub(crate) in_task: bool,
+    /// What kind of function is being written.
+    pub(crate) role: Role,
     pub(crate) tasks: u32,
     line: u32,
     /// Locals that are declared where they are first set.
@@ -48,7 +59,7 @@ impl<'k> Writer<'k> {
             out: String::new(),
             level: 0,
             by_pointer: BTreeSet::new(),
-            in_task: false,
+            role: Role::Entry,
             tasks: 0,
             line: 0,
             open: BTreeSet::new(),
@@ -327,7 +338,7 @@ impl<'k> Writer<'k> {
 
     /// Whether a loop here is worth a thought about how long it takes.
     fn is_long(&self) -> bool {
-        !self.in_task && self.level == self.graph_level
+        self.role != Role::Task && self.level == self.graph_level
     }
 
     /// A local that never changes, where it is set.
@@ -434,23 +445,22 @@ impl<'k> Writer<'k> {
 
     /// Where failures are kept, here.
     pub(crate) fn failure(&self) -> &'static str {
-        if self.in_task { "c->kp_failure" } else { "&kp_failure" }
+        if self.role == Role::Entry { "&kp_failure" } else { "c->kp_failure" }
     }
 
     /// Ends whatever this is after a failure.
     fn end_failed(&mut self) {
-        if self.in_task {
-            self.push("return;");
-        } else {
+        if self.role != Role::Task {
             self.push("if (kp_token) kp->lock(kp_token);");
-            self.push("return kp->report(&kp_failure);");
         }
+        self.push(if self.role == Role::Entry { "return kp->report(&kp_failure);" } else { "return;" });
     }
 
     /// Ends after a loop of which a piece failed.
     pub(crate) fn end_if_failed(&mut self) {
         let failure = self.failure();
-        self.push(&format!("if (({failure})->is_set) {{"));
+        // Other sections may be at work.
+        self.push(&format!("if (__atomic_load_n(&({failure})->is_set, __ATOMIC_ACQUIRE)) {{"));
         self.level += 1;
         self.end_failed();
         self.level -= 1;

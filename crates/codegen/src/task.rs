@@ -6,7 +6,7 @@ use keyprint_lang::ir::{ArrayId, AtomicOp, AtomicTarget, Block, Expr, Kind, Loca
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 
-use crate::statement::{Writer, cost, needs_failure, needs_random};
+use crate::statement::{Role, Writer, cost, needs_failure, needs_random};
 
 /// Loops that take less than this many nanoseconds are not worth a look at the clock.
 const TINY: u64 = 2000;
@@ -16,7 +16,9 @@ pub(crate) struct Outside {
     out: String,
     level: usize,
     by_pointer: BTreeSet<LocalId>,
-    in_task: bool,
+    role: Role,
+    graph_level: usize,
+    graph_loops: u32,
 }
 
 /// What a loop captures of what is around it.
@@ -37,19 +39,9 @@ impl Writer<'_> {
         let (random, failure) = (needs_random(&one.body), needs_failure(&one.body));
         self.write_task(task, one, &captured, random, failure);
         // The call, where the loop is.
-        let name = format!("c{task}");
         self.push("{");
         self.level += 1;
-        self.push(&format!("struct kp_context{task} {name};"));
-        self.push(&format!("{name}.w = w;"));
-        if random {
-            self.push(&format!("{name}.kp_key = kp_key + {task} * 0x9e3779b97f4a7c15ULL;"));
-        }
-        if failure {
-            let failure = self.failure();
-            self.push(&format!("{name}.kp_failure = {failure};"));
-        }
-        self.fill_context(&name, &captured);
+        let name = self.make_context(task, &captured, random, failure);
         let mut count = Vec::new();
         for (at, (from, to)) in one.from.iter().zip(&one.to).enumerate() {
             let (from, to) = (self.bare(from), self.bare(to));
@@ -72,8 +64,26 @@ impl Writer<'_> {
         self.push("}");
     }
 
-    /// Hands over what is captured.
-    pub(crate) fn fill_context(&mut self, name: &str, captured: &Captured) {
+    /// Makes what a function is handed; returns its name.
+    pub(crate) fn make_context(
+        &mut self,
+        task: u32,
+        captured: &Captured,
+        random: bool,
+        failure: bool,
+    ) -> String {
+        let name = format!("c{task}");
+        self.push(&format!("struct kp_context{task} {name};"));
+        self.push(&format!("{name}.w = w;"));
+        if random {
+            // In a loop of a graph it draws other numbers each time.
+            let again = if self.graph_loops > 0 { " + ++kp_draws * 0xd1342543de82ef95ULL" } else { "" };
+            self.push(&format!("{name}.kp_key = kp_key + {task} * 0x9e3779b97f4a7c15ULL{again};"));
+        }
+        if failure {
+            let failure = self.failure();
+            self.push(&format!("{name}.kp_failure = {failure};"));
+        }
         for id in &captured.copied {
             let local = self.local_name(*id);
             let value = self.local(*id);
@@ -84,6 +94,7 @@ impl Writer<'_> {
             let address = if self.is_array(*id) { self.local(*id) } else { format!("&{}", self.local(*id)) };
             self.push(&format!("{name}.{local} = {address};"));
         }
+        name
     }
 
     fn is_array(&self, id: LocalId) -> bool {
@@ -147,7 +158,7 @@ impl Writer<'_> {
     }
 
     fn write_task(&mut self, task: u32, one: &Parallel, captured: &Captured, random: bool, failure: bool) {
-        let outer = self.begin_functions();
+        let outer = self.begin_functions(Role::Task);
         self.begin_context(task, random, failure);
         for (at, variable) in one.variables.iter().enumerate() {
             let t = self.type_of(*variable);
@@ -182,13 +193,14 @@ impl Writer<'_> {
     }
 
     /// Begins to write functions of their own.
-    pub(crate) fn begin_functions(&mut self) -> Outside {
-        let in_task = std::mem::replace(&mut self.in_task, true);
+    pub(crate) fn begin_functions(&mut self, role: Role) -> Outside {
         Outside {
             out: std::mem::take(&mut self.out),
             level: std::mem::replace(&mut self.level, 0),
             by_pointer: std::mem::take(&mut self.by_pointer),
-            in_task,
+            role: std::mem::replace(&mut self.role, role),
+            graph_level: std::mem::replace(&mut self.graph_level, 1),
+            graph_loops: std::mem::replace(&mut self.graph_loops, 0),
         }
     }
 
@@ -196,7 +208,8 @@ impl Writer<'_> {
     pub(crate) fn end_functions(&mut self, outer: Outside) {
         let text = std::mem::replace(&mut self.out, outer.out);
         self.done.push_str(&text);
-        (self.level, self.by_pointer, self.in_task) = (outer.level, outer.by_pointer, outer.in_task);
+        (self.level, self.by_pointer, self.role) = (outer.level, outer.by_pointer, outer.role);
+        (self.graph_level, self.graph_loops) = (outer.graph_level, outer.graph_loops);
     }
 
     /// Begins the struct of what a function is handed.

@@ -86,6 +86,8 @@ pub fn graph_of(kernel: &Kernel) -> Graph {
 struct Reader {
     has_gates: bool,
     made_again: FxHashSet<LocalId>,
+    /// What is read for values that have no task of their own.
+    reads: FxHashMap<LocalId, FxHashSet<ArrayId>>,
     graph: Graph,
     tasks: u32,
     parent: Option<u32>,
@@ -132,7 +134,10 @@ impl Reader {
                     nodes.push(Node::Fork(site, sections));
                 }
                 // Part of whatever uses it.
-                Kind::Let(..) => {}
+                Kind::Let(id, _) => {
+                    let (reads, _) = self.touched(statement);
+                    self.reads.insert(*id, reads);
+                }
                 kind if kind.sets().is_some_and(|id| self.made_again.contains(&id)) => {}
                 _ => {
                     if row.0.is_empty() {
@@ -167,8 +172,9 @@ impl Reader {
     ) -> Node {
         let (mut reads, mut writes) = (FxHashSet::default(), FxHashSet::default());
         for statement in statements {
-            let one = Block { locals: Vec::new(), statements: vec![(*statement).clone()] };
-            touched(&one, &mut reads, &mut writes);
+            let (more, others) = self.touched(statement);
+            reads.extend(more);
+            writes.extend(others);
         }
         let sorted = |all: FxHashSet<ArrayId>| {
             let mut all: Vec<ArrayId> = all.into_iter().collect();
@@ -179,33 +185,37 @@ impl Reader {
         self.tasks += 1;
         Node::Task(Task { id, is_parallel, site, gate, reads: sorted(reads), writes: sorted(writes) })
     }
-}
 
-fn touched(block: &Block, reads: &mut FxHashSet<ArrayId>, writes: &mut FxHashSet<ArrayId>) {
-    block.each_expr(&mut |expr| {
-        expr.any(&mut |one| {
-            if let Expr::Load(place) = one {
-                reads.insert(place.array);
-            }
-            false
+    /// The arrays that a statement reads, and those that it writes.
+    fn touched(&self, statement: &Statement) -> (FxHashSet<ArrayId>, FxHashSet<ArrayId>) {
+        let (mut reads, mut writes) = (FxHashSet::default(), FxHashSet::default());
+        let block = Block { locals: Vec::new(), statements: vec![statement.clone()] };
+        block.each_expr(&mut |expr| {
+            expr.any(&mut |one| {
+                match one {
+                    Expr::Load(place) => drop(reads.insert(place.array)),
+                    Expr::Local(id) => reads.extend(self.reads.get(id).into_iter().flatten()),
+                    _ => {}
+                }
+                false
+            });
         });
-    });
-    let mut changes = |target: &AtomicTarget| {
-        if let AtomicTarget::Place(place) = target {
-            reads.insert(place.array);
-            writes.insert(place.array);
-        }
-    };
-    block.each(&mut |statement| match &statement.kind {
-        Kind::Atomic(atomic) => changes(&atomic.target),
-        Kind::Parallel(one) => one.reductions.iter().for_each(|one| changes(&one.target)),
-        _ => {}
-    });
-    block.each(&mut |statement| {
-        if let Kind::Store(place, _) = &statement.kind {
-            writes.insert(place.array);
-        }
-    });
+        block.each(&mut |statement| {
+            let mut changes = |target: &AtomicTarget| {
+                if let AtomicTarget::Place(place) = target {
+                    reads.insert(place.array);
+                    writes.insert(place.array);
+                }
+            };
+            match &statement.kind {
+                Kind::Atomic(atomic) => changes(&atomic.target),
+                Kind::Parallel(one) => one.reductions.iter().for_each(|one| changes(&one.target)),
+                Kind::Store(place, _) => drop(writes.insert(place.array)),
+                _ => {}
+            }
+        });
+        (reads, writes)
+    }
 }
 
 // -- What is known at a checkpoint -----------------------------------------------------------------
@@ -223,24 +233,28 @@ pub fn made_again(kernel: &Kernel) -> FxHashSet<LocalId> {
         Kind::Parallel(one) => unclear.extend(one.reductions.iter().filter_map(|one| one.target.local())),
         kind => unclear.extend(kind.sets()),
     });
-    let mut once = Once { sets, unclear, found: FxHashSet::default() };
-    once.block(&kernel.body);
-    let Once { found, unclear, sets } = once;
-    // A vector is known if all that is set of it is.
-    let is_whole = |id: &LocalId| {
-        let lanes = sets.keys().filter(|(one, _)| one == id).count();
-        lanes == found.iter().filter(|(one, _)| one == id).count() && !unclear.contains(id)
-    };
-    found.iter().map(|(id, _)| *id).filter(is_whole).collect()
+    // A vector is known if all that is set of it is, and what depends on one that is not is not known either.
+    loop {
+        let mut once = Once { sets: &sets, unclear: &unclear, found: FxHashSet::default() };
+        once.block(&kernel.body);
+        let found = once.found;
+        let partly: Vec<LocalId> =
+            sets.keys().filter(|place| !found.contains(place)).map(|(id, _)| *id).collect();
+        let before = unclear.len();
+        unclear.extend(partly);
+        if unclear.len() == before {
+            return found.into_iter().map(|(id, _)| id).filter(|id| !unclear.contains(id)).collect();
+        }
+    }
 }
 
-struct Once {
-    sets: FxHashMap<(LocalId, u64), u32>,
-    unclear: FxHashSet<LocalId>,
+struct Once<'k> {
+    sets: &'k FxHashMap<(LocalId, u64), u32>,
+    unclear: &'k FxHashSet<LocalId>,
     found: FxHashSet<(LocalId, u64)>,
 }
 
-impl Once {
+impl Once<'_> {
     fn block(&mut self, block: &Block) {
         for statement in &block.statements {
             match &statement.kind {

@@ -18,8 +18,8 @@ pub enum Constant {
     Bool(bool),
     /// A whole number.
     Int(i128),
-    /// A whole number that is a member of an enum.
-    Enum(Handle, i128),
+    /// A whole number that is a member of an enum, or the value of one: whether the member itself is an int.
+    Enum(Handle, i128, bool),
     /// A float.
     Float(f64),
     /// A text.

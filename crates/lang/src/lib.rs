@@ -43,4 +43,4 @@ pub mod types;
 
 pub use error::LangError;
 pub use host::Host;
-pub use lower::{Lowered, Options, Returned, lower};
+pub use lower::{Lowered, Member, Options, Returned, lower};

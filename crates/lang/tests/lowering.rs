@@ -7,7 +7,7 @@ use keyprint_lang::host::{
 use keyprint_lang::ir::{self, Kernel};
 use keyprint_lang::lower::call::builtin;
 use keyprint_lang::types::Scalar;
-use keyprint_lang::{LangError, Lowered, Options, lower, passes};
+use keyprint_lang::{LangError, Lowered, Member, Options, lower, passes};
 
 /// Functions by name; `kp` is the language, `x` and `y` are arrays, `n` and `a` numbers.
 struct Program {
@@ -24,7 +24,7 @@ impl Host for Program {
         }
         Ok(match name {
             "graph" => Some(Constant::Object(2000, "graphs".to_owned())),
-            "STAGE" => Some(Constant::Enum(77, 9)),
+            "STAGE" => Some(Constant::Enum(77, 9, true)),
             "WIDTH" => Some(Constant::Int(3)),
             _ => builtin(name).map(Constant::Builtin),
         })
@@ -273,7 +273,7 @@ fn a_graph_has_tasks_loops_and_gates() {
     let lowered = graph(STEP);
     let labels = lowered.kernel.labels.as_ref().unwrap();
     assert_eq!((labels.len(), labels[0].name.as_str(), labels[0].value), (1, "STAGE", 9));
-    assert_eq!(lowered.members, [Some(77)]);
+    assert_eq!(lowered.members, [Some(Member { handle: 77, is_named: true })]);
     let found = graph_of(&lowered.kernel);
     assert_eq!(found.loops, [Loop { counter: 1, parent: None }]);
     let gate = |label, flag, parent| Gate { label, flag, parent };

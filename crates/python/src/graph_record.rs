@@ -5,11 +5,12 @@ use keyprint_lang::ir::{Kernel, Origin};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// The record of a graph. `members` are the members of enums that its labels are.
+/// The record of a graph. `members` are the members of enums that its labels are, and whether their names mean them
+/// in the kernel.
 pub(crate) fn of<'py>(
     py: Python<'py>,
     kernel: &Kernel,
-    members: &[Option<Bound<'py, PyAny>>],
+    members: &[Option<(Bound<'py, PyAny>, bool)>],
 ) -> PyResult<Bound<'py, PyDict>> {
     let graph = graph_of(kernel);
     let record = PyDict::new(py);
@@ -21,8 +22,8 @@ pub(crate) fn of<'py>(
     let labels = PyList::empty(py);
     for (label, member) in kernel.labels.iter().flatten().zip(members) {
         match member {
-            Some(member) => labels.append((member, &label.name))?,
-            None => labels.append((label.value, &label.name))?,
+            Some((member, is_named)) => labels.append((member, &label.name, is_named))?,
+            None => labels.append((label.value, &label.name, false))?,
         }
     }
     let labels = labels.iter().map(Ok::<_, PyErr>);

@@ -79,7 +79,7 @@ impl<'py> PyHost<'py> {
             "scalar" => Constant::Scalar(scalar(&text(1)?)?),
             "tensor type" => Constant::TensorType(shape(&item(1)?)?, scalar(&text(2)?)?),
             "struct type" => Constant::StructType(self.struct_type(fact)?),
-            "enum" => Constant::Enum(self.handle(item(1)?), item(2)?.extract()?),
+            "enum" => Constant::Enum(self.handle(item(1)?), item(2)?.extract()?, item(3)?.extract()?),
             "builtin" => {
                 let name = text(1)?;
                 let known = builtin(&name);
@@ -227,7 +227,7 @@ impl Host for PyHost<'_> {
 
 /// A number, whatever enum it is a member of.
 fn plain(constant: Constant) -> Constant {
-    if let Constant::Enum(_, value) = constant { Constant::Int(value) } else { constant }
+    if let Constant::Enum(_, value, _) = constant { Constant::Int(value) } else { constant }
 }
 
 fn scalar(name: &str) -> PyResult<Scalar> {
@@ -336,8 +336,11 @@ fn lower_here<'py>(
     check(&kernel, "optimised")?;
     let code = generate(&kernel);
     let graph = if kernel.is_graph {
-        let members: Vec<_> =
-            lowered.members.iter().map(|member| member.map(|at| host.objects[at].clone())).collect();
+        let members: Vec<_> = lowered
+            .members
+            .iter()
+            .map(|one| one.map(|one| (host.objects[one.handle].clone(), one.is_named)))
+            .collect();
         Some(graph_record::of(py, &kernel, &members)?.into_any().unbind())
     } else {
         None

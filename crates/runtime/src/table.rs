@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use crate::failure::{self, Failure};
 use crate::fork;
 use crate::output::{self, Part};
+use crate::pace::{self, Pace};
 use crate::pool::{self, Task};
 use crate::random;
 
@@ -20,7 +21,7 @@ pub struct Table {
     unlock: extern "C" fn() -> *mut c_void,
     lock: extern "C" fn(*mut c_void),
     fork: unsafe extern "C" fn(Task, *mut c_void, i64, *mut i64),
-    poll: unsafe extern "C" fn(*mut *mut c_void) -> i32,
+    poll: unsafe extern "C" fn(*mut *mut c_void, *mut Pace) -> i32,
 }
 
 static TABLE: Table = Table {
@@ -32,7 +33,7 @@ static TABLE: Table = Table {
     unlock,
     lock,
     fork: fork::fork,
-    poll,
+    poll: pace::poll,
 };
 
 /// How to let others run while a kernel does, and how to take that back.
@@ -42,9 +43,9 @@ pub struct Lock {
     pub release: fn() -> *mut c_void,
     /// Takes it back.
     pub take: fn(*mut c_void),
-    /// Finds out whether a kernel that may go on for ever is to stop: then it has been taken back. Otherwise others
-    /// can run afterwards, and what `release` returned is where it is pointed to.
-    pub should_stop: fn(&mut *mut c_void) -> bool,
+    /// Finds out whether a kernel that may go on for ever is to stop: then it has been taken back. If the kernel takes
+    /// long, others can run afterwards, and what `release` returned is where it is pointed to.
+    pub should_stop: fn(&mut *mut c_void, bool) -> bool,
 }
 
 static LOCK: OnceLock<Lock> = OnceLock::new();
@@ -64,13 +65,9 @@ pub(crate) extern "C" fn lock(token: *mut c_void) {
     }
 }
 
-/// # Safety
-///
-/// `token` points to what `unlock` returned, or to nothing.
-unsafe extern "C" fn poll(token: *mut *mut c_void) -> i32 {
-    // SAFETY: as the caller promises.
-    let token = unsafe { &mut *token };
-    LOCK.get().map_or(0, |lock| i32::from((lock.should_stop)(token)))
+/// Whether a kernel is to stop: see [`Lock::should_stop`].
+pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
+    LOCK.get().is_some_and(|lock| (lock.should_stop)(token, is_long))
 }
 
 /// The table to bind a kernel to.

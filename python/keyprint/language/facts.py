@@ -131,8 +131,10 @@ class Facts:
         """Return what something that has a name of its own is: enums label checkpoints by their members."""
         import enum
 
-        if isinstance(value, enum.Enum) and isinstance(value, int) and -(1 << 126) < value < 1 << 126:
-            return ("enum", value, int(value))
+        if isinstance(value, enum.Enum):
+            number = int(value) if isinstance(value, int) else value.value
+            if type(number) is int and -(1 << 126) < number < 1 << 126:
+                return ("enum", value, number, isinstance(value, int))
         return self.fact(value, label)
 
     def fact(self, value: Any, label: str) -> Any:
@@ -259,7 +261,7 @@ class Facts:
         function = function_of(attribute)
         if function is not None:
             return ("function", function, owner)
-        return self.fact(attribute, name)
+        return self._named(attribute, name)
 
     # -- Arguments ---------------------------------------------------------------------------------
 

@@ -19,14 +19,15 @@ def labels_of(record: Any, function: types.FunctionType) -> list[Any]:
     """Return the labels of a record: members of enums where the program has them, otherwise ints.
 
     The record holds the members by the names of their classes. Those of classes inside functions cannot be found that
-    way: they are found as the kernel finds them.
+    way: they are found as the kernel finds them, if its own text names them.
     """
-    return [_as_written(value, name, function) for value, name in record["labels"]]
+    return [
+        _as_written(value, name, function) if is_named and type(value) is int else value
+        for value, name, is_named in record["labels"]
+    ]
 
 
-def _as_written(value: Any, name: str, function: types.FunctionType) -> Any:
-    if type(value) is not int or not name.isascii() or name[:1].isdigit() or name[:1] == "-":
-        return value
+def _as_written(value: int, name: str, function: types.FunctionType) -> Any:
     import enum
 
     root, *members = name.split(".")
@@ -37,7 +38,7 @@ def _as_written(value: Any, name: str, function: types.FunctionType) -> Any:
             found = function.__closure__[code.co_freevars.index(root)].cell_contents
         except ValueError:
             return value
-    elif root not in code.co_varnames:
+    else:
         found = function.__globals__.get(root)
     for member in members:
         # Not `getattr`: nothing runs because a record names it.
@@ -81,14 +82,14 @@ class BoundGraph:
         self.__func__ = kernel
         self.__self__ = instance
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         return self.__func__(self.__self__, *arguments, **named)
 
-    def resume(self, *arguments: Any, from_checkpoint: Any, **named: Any) -> Any:
+    def resume(self, /, *arguments: Any, from_checkpoint: Any, **named: Any) -> Any:
         """Call the kernel, beginning at a checkpoint: what is before it is not run."""
         return _resume(self.__func__, from_checkpoint, (self.__self__, *arguments), named)
 
-    def graph(self, *arguments: Any, **named: Any) -> TaskGraph:
+    def graph(self, /, *arguments: Any, **named: Any) -> TaskGraph:
         """Return the graph of the last launch; with arguments, the one for them."""
         if arguments or named:
             return self.__func__.graph(self.__self__, *arguments, **named)  # type: ignore[no-any-return]
@@ -96,6 +97,13 @@ class BoundGraph:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        signature = inspect.signature(self.__func__)
+        return signature.replace(parameters=[*signature.parameters.values()][1:])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BoundGraph):

@@ -118,6 +118,11 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
     wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
     inner = unwrap(function)
     options = _options(inner)
+    if variant[1] and "from_checkpoint" in options["names"]:
+        raise TypeError(
+            f"`{inner.__qualname__}` has a parameter `from_checkpoint`, which `resume` takes for itself\n"
+            "hint: give it another name"
+        )
     keeper: list[Any] = []
 
     def compile(specialization: Specialization) -> Artifact:
@@ -198,6 +203,7 @@ def _options(function: types.FunctionType) -> dict[str, Any]:
             templates.append(name)
     return {
         "annotations": annotations,
+        "names": names,
         "scalars": scalars,
         "templates": templates,
         "open_members": open_members,
@@ -235,7 +241,7 @@ class _Graph:
     def __init__(self, brain: Any) -> None:
         self._brain = brain
 
-    def __call__(self, *arguments: Any, **named: Any) -> TaskGraph:
+    def __call__(self, /, *arguments: Any, **named: Any) -> TaskGraph:
         """Return the graph of the last launch; with arguments, the one for them, which is not launched."""
         from .graph_kernel import graph_of
 
@@ -260,6 +266,8 @@ class _Primal:
         )
 
     def __getattr__(self, name: str) -> Any:
+        if not name.startswith(("checkpoint_", "graph_")):
+            raise AttributeError(f"a kernel has no `{name}`")
         from .graph_kernel import tables_of
 
         tables = tables_of(self._brain.kernel())
@@ -375,9 +383,10 @@ def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
             code="unknown-label",
             hint="write `@kernel(graph=True, checkpoints=True)`",
         )
-    if isinstance(label, int) and not isinstance(label, bool):
+    if hasattr(type(label), "__index__") and not isinstance(label, bool):
+        number = label.__index__()
         for at, known in enumerate(labels):
-            if int(known) == int(label):
+            if int(known) == number:
                 return at + 1
     shown = ", ".join(f"`{one!r}`" for one in labels)
     raise KernelValueError(

@@ -14,7 +14,7 @@ __all__ = ["place_of"]
 def place_of(function: str, statement: int, brain: Any) -> list[tuple[Any, ...]]:
     """Return function, file, line, column, width and text of a statement; nothing if it cannot be found."""
     try:
-        entries = brain.function_key()._resolution.entries
+        entries = brain.functions()
     except KernelError:
         return []
     for entry in entries:

@@ -266,6 +266,97 @@ def test_a_loop_without_an_end_can_be_interrupted(tmp_path, kernel_store):
     assert done.stdout.split("\n") == ["interrupted True True", "goes on", ""], done.stderr
 
 
+SLOW = """
+import os, signal, sys, threading, time
+import numpy as np
+import keyprint as kp
+
+@kp.kernel(graph=True)
+def slow(x: kp.types.NDArray[kp.i32, 1], turns: kp.types.NDArray[kp.i32, 0], c: kp.types.NDArray[kp.i32, 0]):
+    while kp.graph.do_while(c):
+        for i in range(x.shape[0]):
+            for j in range(1000):
+                x[i] = x[i] * 3 + j
+        turns[()] += 1
+
+x, turns, c = np.zeros(20_000, np.int32), np.zeros((), np.int32), np.zeros((), np.int32)
+slow(x, turns, c)
+c[()], turns[()] = 1, 0
+
+def interrupt():
+    while turns < 3:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    slow(x, turns, c)
+except KeyboardInterrupt:
+    print("interrupted", 3 <= turns < 40)
+"""
+
+SEVERAL = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+import numpy as np
+import keyprint as kp
+
+@kp.kernel(graph=True)
+def k(x: kp.types.NDArray[kp.i32, 1], c: kp.types.NDArray[kp.i32, 0]):
+    while kp.graph.do_while(c):
+        for i in range(x.shape[0]):
+            x[i] += 1
+        with kp.graph.parallel_context():
+            with kp.graph.parallel():
+                for i in range(x.shape[0]):
+                    x[i] += 1
+        c[()] -= 1
+
+interpreters.destroy(interpreters.create())
+x = np.zeros(1_000_000, np.int32)
+k(x, np.array(100, np.int32))
+print(x.min(), x.max())
+"""
+
+
+@pytest.mark.parametrize(("program", "expected"), [(SLOW, "interrupted True\n"), (SEVERAL, "200 200\n")])
+def test_processes_with_slow_turns_and_with_several_interpreters(program, expected, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == (expected, 0), done.stderr
+
+
+def test_each_turn_draws_other_numbers():
+    @kp.kernel(graph=True)
+    def k(x: kp.types.NDArray[kp.f32, 2], c: Number):
+        while kp.graph.do_while(c):
+            for i in range(10):
+                x[c[()] - 1, i] = kp.random()
+            x[c[()] - 1, 10] = kp.random()
+            with kp.graph.parallel_context():
+                with kp.graph.parallel():
+                    x[c[()] - 1, 11] = kp.random()
+                    for i in range(12, 20):
+                        x[c[()] - 1, i] = kp.random()
+                with kp.graph.parallel():
+                    x[c[()] - 1, 20] = kp.random()
+            c[()] -= 1
+
+    found = []
+    for _ in range(2):
+        kp.init(random_seed=3)
+        x = np.zeros((6, 21), np.float32)
+        k(x, number(6))
+        assert len(np.unique(x)) == 6 * 21
+        found.append(x)
+    np.testing.assert_array_equal(*found)
+
+
 def test_failures_in_loops_are_reported(tmp_path):
     kp.init(debug=True, offline_cache=False)
 
@@ -595,6 +686,57 @@ def test_a_graph_is_shown_as_a_tree():
     assert graph.checkpoints[0].label == 7 and graph.checkpoints[0].on == "f"
     assert graph.arguments == ["x", "c", "f"]
     assert "5 tasks" in repr(graph)
+
+
+def test_looking_launches_nothing_and_the_last_launch_stays_the_last():
+    @kp.kernel(graph=True)
+    def k(x: Vector, many: kp.template()):
+        for _ in kp.static(range(many)):
+            for i in x:
+                x[i] += 1
+
+    x = zeros()
+    assert len(k.graph(x, 2).tasks) == 2
+    with pytest.raises(kp.KernelValueError, match="was not launched yet"):
+        k.graph()
+    k(x, 1)
+    assert len(k.graph(x, 3).tasks) == 3 and len(k.graph(x, 2).tasks) == 2
+    assert len(k.graph().tasks) == 1
+    k(x, 3)
+    assert len(k.graph().tasks) == 3 and x.tolist() == [4] * 5
+
+
+def test_tasks_read_what_they_are_computed_from():
+    @kp.kernel(graph=True)
+    def k(x: Vector, y: Vector, z: Vector):
+        pair = (y[1], 2)
+        for i in range(pair[0]):
+            x[i] = z[i]
+
+    graph = k.graph(zeros(), zeros(), zeros())
+    assert graph.tasks[-1].reads == ["y", "z"] and graph.tasks[-1].writes == ["x"]
+
+
+@kp.data_oriented
+class Method:
+    def __init__(self):
+        self.x, self.c = kp.ndarray(kp.i32, 4), kp.ndarray(kp.i32, ())
+
+    @kp.func
+    def inner(self):
+        while kp.graph.do_while(self.c):
+            for i in self.x:
+                self.x[i] += 1
+
+    @kp.kernel(graph=True)
+    def run(self):
+        self.inner()
+
+
+def test_pieces_in_methods_have_lines():
+    first = Method.inner.__wrapped__.__code__.co_firstlineno
+    graph = Method.run.graph(Method())
+    assert graph.loops[0].line == first + 2 and graph.tasks[0].line == first + 3
 
 
 def test_a_graph_is_drawn():

@@ -231,6 +231,83 @@ def test_variables_between_checkpoints_are_fine():
     assert x.tolist() == [44, 6, 9]
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "v = kp.Vector([n, x[1]]); u = v[0] * 2",
+        "v = kp.Vector([n, n]); v[1] = x[1]; u = v[0] * 2",
+        "v = kp.Matrix([[n, 0], [0, x[1]]]); u = v[0, 0] * 2",
+        "a = n; a += 1; u = a",
+    ],
+)
+def test_what_comes_from_something_that_is_lost_is_lost(before, tmp_path):
+    import importlib.util
+
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import keyprint as kp\n\n\n@kp.kernel(graph=True, checkpoints=True)\n"
+        "def k(x: kp.types.NDArray[kp.i32, 1], n: kp.i32):\n"
+        f"    {before}\n    with kp.checkpoint(1):\n        for i in range(1):\n            x[0] = u\n"
+    )
+    spec = importlib.util.spec_from_file_location("program", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(kp.KernelSyntaxError, match="a launch that resumes there would not know it"):
+        module.k(np.zeros(2, np.int32), 3)
+
+
+def test_names_that_a_checkpoint_binds():
+    @kp.kernel(graph=True, checkpoints=True)
+    def fine(x: Vector, n: kp.i32):
+        with kp.checkpoint(1):
+            """Texts are comments."""
+            if kp.static(True):
+                scale = 7
+                n2 = n * 2
+            for i in x:
+                x[i] = scale
+            """Here, too."""
+        x[0] = scale + n2
+
+    x = np.zeros(2, np.int32)
+    fine(x, 4)
+    assert x.tolist() == [15, 7]
+
+    @kp.kernel(graph=True, checkpoints=True)
+    def gone(x: Vector, n: kp.i32):
+        with kp.checkpoint(1):
+            if kp.static(True):
+                pair = (n * 3 + 1, 7)
+            for i in x:
+                x[i] = pair[0]
+        x[0] = pair[0]
+
+    with pytest.raises(kp.KernelNameError, match="`pair` may not have been assigned here"):
+        gone(x, 4)
+
+
+def test_checks_of_what_is_made_again_are_made_again():
+    kp.init(debug=True, offline_cache=False)
+
+    @kp.kernel(graph=True, checkpoints=True)
+    def k(x: Vector, n: kp.i32):
+        part = 10 // n
+        x[1] = 10 // x[2]
+        with kp.checkpoint(1):
+            for _ in range(1):
+                x[0] = part
+
+    x = np.ones(3, np.int32)
+    k.resume(x, 3, from_checkpoint=1)
+    assert x[0] == 3
+    with pytest.raises(kp.KernelRuntimeError, match="division"):
+        k.resume(x, 0, from_checkpoint=1)
+    x[2] = 0
+    # What is before the checkpoint and belongs to arrays is skipped, with its checks.
+    k.resume(x, 5, from_checkpoint=1)
+    assert x[0] == 2
+
+
 # -- Labels ----------------------------------------------------------------------------------------
 
 
@@ -315,6 +392,88 @@ def test_labels_are_members_of_local_enums_and_of_parameters():
     assert type(k.resume(x, number(1), 5, from_checkpoint=5).checkpoint) is int
 
 
+class Plain(enum.Enum):
+    ONE = 1
+
+
+class Colour(enum.IntEnum):
+    RED = 30
+
+
+#: Means something else here than the parameter of that name.
+label = Colour.RED
+
+
+@kp.func
+def labelled(x: kp.template(), f: kp.template(), label: kp.template()):
+    with kp.checkpoint(label, yield_on=f):
+        for _ in range(1):
+            x[0] += 1
+
+
+@kp.kernel(graph=True, checkpoints=True)
+def passed_on(x: kp.types.NDArray[kp.i64, 1], f: Number):
+    labelled(x, f, Stage.THIRD)
+    labelled(x, f, label=Stage.FIRST)
+    labelled(x, f, 4)
+
+
+def test_labels_go_through_functions():
+    x = digits()
+    assert passed_on(x, number(1)).checkpoint is Stage.THIRD
+    assert passed_on.resume(x, number(1), from_checkpoint=10).checkpoint is Stage.FIRST
+    assert type(passed_on.resume(x, number(1), from_checkpoint=np.int64(4)).checkpoint) is int
+
+
+def test_labels_are_attributes_of_classes():
+    @kp.data_oriented
+    class Holder:
+        mine = Stage.SECOND
+
+        def __init__(self):
+            self.x, self.f = kp.ndarray(kp.i32, 1), kp.ndarray(kp.i32, ())
+            self.f[()] = 1
+            self.other = Colour.RED
+
+        @kp.kernel(graph=True, checkpoints=True)
+        def run(self):
+            with kp.checkpoint(self.mine, yield_on=self.f):
+                for i in self.x:
+                    self.x[i] += 1
+            with kp.checkpoint(self.other, yield_on=self.f):
+                for i in self.x:
+                    self.x[i] += 1
+
+    holder = Holder()
+    assert holder.run().checkpoint is Stage.SECOND
+    assert holder.run.resume(from_checkpoint=20).checkpoint is Stage.SECOND
+    assert holder.run.resume(from_checkpoint=30).checkpoint is Colour.RED
+    holder.other = Stage.FIRST
+    assert holder.run.resume(from_checkpoint=10).checkpoint is Stage.FIRST
+    holder.other = 30
+    assert type(holder.run.resume(from_checkpoint=30).checkpoint) is int
+
+
+def test_other_enums_are_no_labels():
+    @kp.kernel(graph=True, checkpoints=True)
+    def k(x: Vector):
+        with kp.checkpoint(Plain.ONE):
+            for i in x:
+                x[i] = 1
+
+    with pytest.raises(kp.KernelSyntaxError, match="a member of an enum of other things") as caught:
+        k(np.zeros(1, np.int32))
+    assert "IntEnum" in caught.value.hint and "Plain.ONE" in str(caught.value)
+
+
+def test_resume_keeps_its_name_for_itself():
+    with pytest.raises(TypeError, match="which `resume` takes for itself"):
+
+        @kp.kernel(graph=True, checkpoints=True)
+        def k(x: Vector, from_checkpoint: kp.i32):
+            x[0] = from_checkpoint
+
+
 def test_a_status_does_not_change():
     status = kp.GraphStatus(True, Stage.FIRST)
     assert repr(status) == "GraphStatus(yielded=True, checkpoint=<Stage.FIRST: 10>)"
@@ -377,3 +536,7 @@ def test_methods_resume():
     assert Sim.step.resume(other, 5, from_checkpoint=Stage.FIRST) == kp.GraphStatus(False)
     assert other.x[0] == 53
     assert bound(4) == kp.GraphStatus(False) and sim.x[0] == 12233143
+    import inspect
+
+    assert [*inspect.signature(bound).parameters] == ["by"]
+    assert not Sim.step.resume(self=other, by=6, from_checkpoint=Stage.SECOND).yielded

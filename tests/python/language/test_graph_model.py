@@ -86,7 +86,10 @@ def text_of(nodes, name, in_checkpoint=False):
     for node in nodes:
         kind = node[0]
         if kind == "for":
-            lines += [f"for i in range({x}.shape[0]):", f"    {x}[i] = {x}[i] * 3 + {node[1]} + i"]
+            lines += [
+                "for i in range(known[0]):",
+                f"    {x}[i] = {x}[i] * 3 + {node[1]} + i + half * known[1]",
+            ]
         elif kind == "atomic":
             lines += [f"for i in range({x}.shape[0]):", f"    {log}[()] += {x}[i] + {node[1]}"]
         elif kind == "serial":
@@ -142,10 +145,13 @@ VECTORS = ("x", "y0", "y1", "when")
 def program(nodes, style):
     kinds = {name: f"kp.types.NDArray[kp.i32, {int(name in VECTORS)}]" for name in NAMES}
     decorator = "@kp.kernel(graph=True, checkpoints=True)"
+    # Known wherever a launch begins.
+    first = "half = {x}.shape[0] // 2\nknown = kp.Vector([{x}.shape[0], {x}.shape[0] + 10])\n"
     if style == "parameters":
         parameters = ", ".join(f"{name}: {kinds[name]}" for name in NAMES)
-        return f"{decorator}\ndef k({parameters}):\n" + textwrap.indent(text_of(nodes, str), "    ")
-    body = textwrap.indent(text_of(nodes, lambda name: f"self.{name}"), "        ")
+        body = textwrap.indent(first.format(x="x") + text_of(nodes, str), "    ")
+        return f"{decorator}\ndef k({parameters}):\n{body}"
+    body = textwrap.indent(first.format(x="self.x") + text_of(nodes, lambda name: f"self.{name}"), "        ")
     return f"@kp.data_oriented\nclass Sim:\n    {decorator}\n    def k(self):\n{body}"
 
 
@@ -186,7 +192,7 @@ class Model:
 
     def run_for(self, k):
         s = self.state
-        s["x"] = [wrapped(one * 3 + k + i) for i, one in enumerate(s["x"])]
+        s["x"] = [wrapped(one * 3 + k + i + N // 2 * (N + 10)) for i, one in enumerate(s["x"])]
 
     def run_atomic(self, k):
         s = self.state

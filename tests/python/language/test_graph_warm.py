@@ -288,12 +288,15 @@ def test_labels_that_are_gone_come_back_as_ints():
     def kernel():
         return Local.HERE
 
-    stored = plain.loads(plain.dumps([[Kept.HERE, "Kept.HERE"], [7, "7"]]))
+    stored = plain.loads(plain.dumps([[Kept.HERE, "Kept.HERE", True], [7, "7", False]]))
     assert labels_of({"labels": stored}, kernel) == [Kept.HERE, 7] and stored[0][0] is Kept.HERE
     # Renamed, renumbered, gone: the number.
     for name, value in (("Gone.HERE", 3), ("Kept.AWAY", 3), ("Kept.HERE", 4), ("Kept", 3), ("kernel.x", 3)):
-        (label,) = labels_of({"labels": [[value, name]]}, kernel)
+        (label,) = labels_of({"labels": [[value, name, True]]}, kernel)
         assert type(label) is int and label == value
     # A class inside a function is found as the kernel finds it.
-    (label,) = labels_of({"labels": [[3, "Local.HERE"]]}, kernel)
+    (label,) = labels_of({"labels": [[3, "Local.HERE", True]]}, kernel)
     assert label is Local.HERE
+    # What another function calls by that name is something else.
+    (label,) = labels_of({"labels": [[3, "Local.HERE", False]]}, kernel)
+    assert type(label) is int

@@ -53,6 +53,11 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
     if check.labels as usize != labels.len() || (kernel.labels.is_some() && !kernel.is_graph) {
         return fail("labels without checkpoints".to_owned());
     }
+    if !labels.is_empty()
+        && let Some(lost) = crate::graph::lost(kernel)
+    {
+        return fail(format!("local {} is not known after checkpoint {}", lost.local, lost.label));
+    }
     for (at, label) in labels.iter().enumerate() {
         if labels[..at].iter().any(|one| one.value == label.value) {
             return fail(format!("two checkpoints are {}", label.value));

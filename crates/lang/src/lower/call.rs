@@ -8,7 +8,7 @@ use super::inline::is_place;
 use super::value::{Value, describe};
 use super::{Lower, Lowerer};
 use crate::error::LangError;
-use crate::host::Constant;
+use crate::host::{Constant, Handle};
 use crate::ir::{AtomicOp, Binary, Expr, Kind, Math};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
@@ -97,6 +97,8 @@ pub(super) struct Arguments {
     pub(super) keywords: Vec<(String, Value)>,
     /// Where values are that can be assigned to: those by position, then those by name.
     pub(super) places: Vec<Option<Value>>,
+    /// Members of enums that they are, in the same order, if that may matter.
+    pub(super) members: Vec<Option<Handle>>,
 }
 
 impl Lowerer<'_> {
@@ -120,6 +122,7 @@ impl Lowerer<'_> {
                 if let Some(bound) = bound {
                     arguments.values.insert(0, Value::Constant(*bound));
                     arguments.places.insert(0, None);
+                    arguments.members.insert(0, None);
                 }
                 self.inline(handle, arguments, false)
             }
@@ -132,6 +135,7 @@ impl Lowerer<'_> {
                     };
                     let handle = *handle;
                     arguments.places.insert(0, is_place(&of).then(|| (*of).clone()));
+                    arguments.members.insert(0, None);
                     arguments.values.insert(0, *of);
                     return self.inline(handle, arguments, true);
                 }
@@ -171,13 +175,20 @@ impl Lowerer<'_> {
             let values = self.items(&exprs[..positional])?;
             let rest: Vec<&ast::Expr> = exprs[positional..].iter().collect();
             let named = self.operands(&rest)?;
-            let places = vec![None; values.len() + named.len()];
-            return Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places });
+            let many = values.len() + named.len();
+            let keywords = names.into_iter().zip(named).collect();
+            return Ok(Arguments { values, keywords, places: vec![None; many], members: vec![None; many] });
+        }
+        let mut members = vec![None; exprs.len()];
+        if self.options.checkpoints {
+            for (member, expr) in members.iter_mut().zip(&exprs) {
+                *member = self.member_of_enum(expr, false)?;
+            }
         }
         let found = self.operands_and_places(&exprs.iter().collect::<Vec<_>>())?;
         let (mut values, places): (Vec<Value>, Vec<Option<Value>>) = found.into_iter().unzip();
         let named = values.split_off(positional);
-        Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places })
+        Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places, members })
     }
 
     fn counted(

@@ -277,7 +277,7 @@ impl Lowerer<'_> {
                 let load = |(name, one): (String, Constant)| Ok((name, self.load_constant(one)?));
                 Value::Struct(members.into_iter().map(load).collect::<Lower<_>>()?, kind)
             }
-            Constant::Enum(_, value) => Value::Constant(Constant::Int(value)),
+            Constant::Enum(_, value, _) => Value::Constant(Constant::Int(value)),
             other => Value::Constant(other),
         })
     }

@@ -8,22 +8,20 @@ use keyprint_source::position::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
 
 use super::expr::{known_truth, unsupported};
-use super::statement::{assigned_names, count, without_docstring};
+use super::statement::{assigned_names, count, same};
 use super::value::{Value, describe};
-use super::{Binding, LoopKind, Lower, Lowerer, Open};
+use super::{Binding, LoopKind, Lower, Lowerer, Member, Open};
 use crate::error::{Frame, LangError};
 use crate::graph::lost;
 use crate::host::{Constant, Handle};
-use crate::ir::{ArrayId, Block, Checkpoint, DoWhile, Kind, Label};
+use crate::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, Label, Statement};
 use crate::types::Scalar;
 
 /// What is known of a graph while it is lowered.
 #[derive(Default)]
 pub(super) struct Pieces {
     /// Members of enums that labels are.
-    pub(super) members: Vec<Option<Handle>>,
-    /// Parameters of the kernel that are members of enums.
-    pub(super) parameters: FxHashMap<String, Handle>,
+    pub(super) members: Vec<Option<Member>>,
     /// Where the sites of the graph are, for errors.
     traces: FxHashMap<u32, Vec<Frame>>,
     in_checkpoint: bool,
@@ -39,16 +37,17 @@ impl Lowerer<'_> {
     }
 
     /// Takes note of where what follows comes from.
-    pub(super) fn mark(&mut self) -> Lower<()> {
+    pub(super) fn mark(&mut self) {
         if !self.is_at_graph() {
-            return Ok(());
+            return;
         }
         let site = self.site(String::new());
         if !self.pieces.traces.contains_key(&site) {
             let trace = self.trace();
             self.pieces.traces.insert(site, trace);
         }
-        self.emit(Kind::At(site))
+        let line = self.line();
+        self.block().statements.push(Statement { line, kind: Kind::At(site) });
     }
 
     /// The call that an expression is, if it is one of a piece of a graph.
@@ -252,8 +251,18 @@ impl Lowerer<'_> {
         self.check_bare(&one.body)?;
         self.current().at = one.range();
         self.pieces.in_checkpoint = true;
+        let before = self.current().names.clone();
         let body = self.piece(false, |this| this.nested_body(&one.body))?;
         self.pieces.in_checkpoint = false;
+        // What is computed inside is not there any more; variables are.
+        for (name, binding) in &mut self.current().names {
+            let is_new = before.get(name).is_none_or(|known| !same(known, binding));
+            if is_new
+                && matches!(binding, Binding::Value(value) | Binding::Place(value) if is_computed(value))
+            {
+                *binding = Binding::Unclear;
+            }
+        }
         self.current().at = call.range();
         self.emit(Kind::Checkpoint(Box::new(Checkpoint { label, flag, body })))
     }
@@ -294,10 +303,11 @@ impl Lowerer<'_> {
 
     /// A new label: an int, or a member of an enum that is one.
     fn label(&mut self, expr: &ast::Expr) -> Lower<u32> {
-        let member = self.member_of_enum(expr)?;
+        let member = self.member_of_enum(expr, true)?;
         let value = self.expr(expr)?;
         self.current().at = expr.range();
         let name = self.text_of(expr.range());
+        let found = value.describe();
         let value = match super::expr::unwrap_static(value) {
             Value::Constant(Constant::Int(value)) => i64::try_from(value).ok(),
             number @ Value::Constant(Constant::Number(_)) => {
@@ -306,8 +316,11 @@ impl Lowerer<'_> {
             _ => None,
         };
         let Some(value) = value else {
-            return Err(LangError::new("checkpoint", format!("the label `{name}` is no int that is known"))
-                .hint("label checkpoints with ints, or with members of an `IntEnum`"));
+            return Err(LangError::new(
+                "checkpoint",
+                format!("the label `{name}` is no int that is known: it is {found}"),
+            )
+            .hint("label checkpoints with ints, or with members of an `IntEnum`"));
         };
         let labels = self.kernel.labels.get_or_insert_with(Vec::new);
         if let Some(known) = labels.iter().find(|known| known.value == value) {
@@ -319,42 +332,69 @@ impl Lowerer<'_> {
             .hint("give each checkpoint of a kernel a label of its own"));
         }
         labels.push(Label { name, value });
-        self.pieces.members.push(member);
-        Ok(labels.len() as u32 - 1)
+        // What a function is given, or looks up for itself, the kernel may know by another name, or not at all.
+        let function = &self.functions[self.functions.len() - 1];
+        let is_parameter = chain_root(expr).is_some_and(|root| function.names.contains_key(root));
+        let is_named = self.functions.len() == 1 && !is_parameter;
+        self.pieces.members.push(member.map(|handle| Member { handle, is_named }));
+        Ok(self.pieces.members.len() as u32 - 1)
     }
 
     /// The member of an enum that an expression names, if it names one.
-    fn member_of_enum(&mut self, expr: &ast::Expr) -> Lower<Option<Handle>> {
+    pub(super) fn member_of_enum(&mut self, expr: &ast::Expr, is_label: bool) -> Lower<Option<Handle>> {
         let found = match expr {
             ast::Expr::Name(name) => {
                 let name = name.id.as_str();
-                let is_kernel = self.functions.len() == 1;
                 let function = self.current();
                 let handle = function.handle;
                 match function.names.get(name) {
-                    Some(Binding::Value(Value::Constant(Constant::Int(_)))) if is_kernel => {
-                        return Ok(self.pieces.parameters.get(name).copied());
+                    Some(Binding::Value(Value::Constant(Constant::Int(_))))
+                        if !function.assigned.contains(name) =>
+                    {
+                        return Ok(function.members.get(name).copied());
                     }
                     Some(_) => None,
                     None if function.assigned.contains(name) => None,
                     None => self.host.name(handle, name)?,
                 }
             }
-            ast::Expr::Attribute(one) => match self.expr(&one.value)? {
-                Value::Constant(Constant::Object(of, _)) => self.host.member(of, one.attr.as_str())?,
-                _ => None,
-            },
+            // Only chains of names: looking at them has no effects.
+            ast::Expr::Attribute(one) if chain_root(expr).is_some() => {
+                let outer = self.current().at;
+                let of = self.expr(&one.value);
+                self.current().at = outer;
+                match of {
+                    Ok(Value::Constant(Constant::Object(of, _))) => {
+                        self.host.member(of, one.attr.as_str())?
+                    }
+                    _ => None,
+                }
+            }
             _ => None,
         };
-        Ok(if let Some(Constant::Enum(member, _)) = found { Some(member) } else { None })
+        match found {
+            Some(Constant::Enum(member, _, true)) => Ok(Some(member)),
+            Some(Constant::Enum(_, _, false)) if is_label => {
+                self.current().at = expr.range();
+                let name = self.text_of(expr.range());
+                Err(LangError::new(
+                    "checkpoint",
+                    format!("the label `{name}` is no int: it is a member of an enum of other things"),
+                )
+                .hint("make the enum an `IntEnum`"))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Statements in a checkpoint belong into loops: each of them would be a task of its own.
     fn check_bare(&mut self, body: &[Stmt]) -> Lower<()> {
-        for statement in without_docstring(body) {
+        for statement in body {
             let is_bare = match statement {
                 Stmt::Assign(_) | Stmt::AugAssign(_) | Stmt::AnnAssign(_) | Stmt::Assert(_) => true,
-                Stmt::Expr(one) => !matches!(&*one.value, ast::Expr::EllipsisLiteral(_)),
+                Stmt::Expr(one) => {
+                    !matches!(&*one.value, ast::Expr::EllipsisLiteral(_) | ast::Expr::StringLiteral(_))
+                }
                 _ => false,
             };
             if is_bare {
@@ -489,7 +529,7 @@ impl Lowerer<'_> {
             "checkpoint",
             format!("{what} is set before the checkpoint `{label}` and used after it: a launch that resumes there would not know it"),
         )
-        .hint("keep it in an array, or compute it after the checkpoint");
+        .hint("keep it in an array, compute it after the checkpoint, or set it once, by one expression of numbers and sizes among the arguments");
         error.trace = found.site.and_then(|site| self.pieces.traces.get(&site).cloned()).unwrap_or_default();
         Err(error)
     }
@@ -521,6 +561,15 @@ fn chain_root(expr: &ast::Expr) -> Option<&str> {
         ast::Expr::Attribute(one) => chain_root(&one.value),
         _ => None,
     }
+}
+
+/// Whether a value is made of locals.
+fn is_computed(value: &Value) -> bool {
+    let mut found = matches!(value, Value::Variable(..));
+    value.clone().expressions_mut(&mut |expr| {
+        found |= expr.any(&mut |one| matches!(one, Expr::Local(_) | Expr::Lane(..)));
+    });
+    found
 }
 
 fn is_constant(binding: &Binding) -> bool {

@@ -12,6 +12,9 @@ use crate::host::{Annotation, Constant, Handle, StructType};
 use crate::ir::{Block, Expr, Kind};
 use crate::passes::fold;
 
+/// Where an argument is, if it can be assigned to, and the member of an enum that it is.
+type Place = (Option<Value>, Option<Handle>);
+
 impl Lowerer<'_> {
     /// Inlines a function. A method of a struct can change it: `self` is passed as it is.
     pub(super) fn inline(&mut self, handle: Handle, arguments: Arguments, is_method: bool) -> Lower<Value> {
@@ -20,7 +23,7 @@ impl Lowerer<'_> {
             return Err(LangError::new("recursion", format!("`{}` calls itself", known.source.name))
                 .hint("functions are inlined: write a loop instead"));
         }
-        let mut given: Vec<Option<(Value, Option<Value>)>> = vec![None; source.parameters.len()];
+        let mut given: Vec<Option<(Value, Place)>> = vec![None; source.parameters.len()];
         if arguments.values.len() > given.len() {
             return Err(LangError::new(
                 "argument-count",
@@ -32,7 +35,7 @@ impl Lowerer<'_> {
                 ),
             ));
         }
-        let mut places = arguments.places.into_iter();
+        let mut places = arguments.places.into_iter().zip(arguments.members);
         for ((at, value), place) in arguments.values.into_iter().enumerate().zip(places.by_ref()) {
             given[at] = Some((value, place));
         }
@@ -51,11 +54,11 @@ impl Lowerer<'_> {
             }
             given[at] = Some((value, place));
         }
-        let mut names = FxHashMap::default();
+        let (mut names, mut members) = (FxHashMap::default(), FxHashMap::default());
         for (at, (parameter, value)) in source.parameters.iter().zip(given).enumerate() {
-            let (value, place) = match (value, &parameter.default) {
+            let (value, (place, member)) = match (value, &parameter.default) {
                 (Some(given), _) => given,
-                (None, Some(default)) => (self.load_constant(default.clone())?, None),
+                (None, Some(default)) => (self.load_constant(default.clone())?, (None, None)),
                 (None, None) => {
                     return Err(LangError::new(
                         "argument-count",
@@ -68,6 +71,7 @@ impl Lowerer<'_> {
             let value = if *annotation == Annotation::Template { place.unwrap_or(value) } else { value };
             let binding = self.bind_argument(&parameter.name, annotation, value)?;
             names.insert(parameter.name.clone(), binding);
+            members.extend(member.map(|member| (parameter.name.clone(), member)));
         }
         let scope = self.new_scope();
         let is_outermost = self.open.last().is_some_and(|open| open.is_outermost);
@@ -75,7 +79,7 @@ impl Lowerer<'_> {
         let exit = Exit { scope, is_used: false, result: None, returns: 0, depth };
         self.open.push(Open { block: Block::default(), is_home: true, is_outermost });
         let name = source.name.clone();
-        let lowered = self.deeper(|this| this.function(handle, source, names, Some(exit)));
+        let lowered = self.deeper(|this| this.function(handle, source, (names, members), Some(exit)));
         let open = self.open.pop().expect("pushed above");
         let function = lowered?;
         let exit = function.exit.expect("set above");

@@ -102,7 +102,16 @@ pub struct Lowered {
     /// What may not be meant.
     pub warnings: Vec<Warning>,
     /// Members of enums that checkpoints are labelled with, for each label.
-    pub members: Vec<Option<Handle>>,
+    pub members: Vec<Option<Member>>,
+}
+
+/// A member of an enum that a label is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// What the host knows it by.
+    pub handle: Handle,
+    /// Whether the name of the label means it in the kernel itself.
+    pub is_named: bool,
 }
 
 /// What a kernel returns.
@@ -161,6 +170,8 @@ struct Function {
     handle: Handle,
     source: FunctionSource,
     names: FxHashMap<String, Binding>,
+    /// Parameters that were given members of enums.
+    members: FxHashMap<String, Handle>,
     /// Names that it assigns: these are never looked for outside.
     assigned: FxHashSet<String>,
     /// Names of things of which it assigns parts.
@@ -267,15 +278,18 @@ impl<'h> Lowerer<'h> {
         let mut names = FxHashMap::default();
         self.kernel.is_graph = self.options.graph;
         self.kernel.labels = self.options.checkpoints.then(Vec::new);
+        let mut members = FxHashMap::default();
         for (parameter, mut argument) in source.parameters.iter().zip(arguments) {
-            if let Constant::Enum(member, value) = argument {
-                self.pieces.parameters.insert(parameter.name.clone(), member);
+            if let Constant::Enum(member, value, is_int) = argument {
+                if is_int {
+                    members.insert(parameter.name.clone(), member);
+                }
                 argument = Constant::Int(value);
             }
             names.insert(parameter.name.clone(), Binding::Value(Value::Constant(argument)));
         }
         self.open.push(Open { block: Block::default(), is_home: true, is_outermost: true });
-        self.function(handle, source, names, None)?;
+        self.function(handle, source, (names, members), None)?;
         let open = self.open.pop().expect("opened above");
         self.kernel.body = open.block;
         Ok(self.result.take().unwrap_or(Returned::Nothing))
@@ -286,7 +300,7 @@ impl<'h> Lowerer<'h> {
         &mut self,
         handle: Handle,
         source: FunctionSource,
-        names: FxHashMap<String, Binding>,
+        (names, members): (FxHashMap<String, Binding>, FxHashMap<String, Handle>),
         exit: Option<Exit>,
     ) -> Lower<Function> {
         let called_at = self.functions.last().map(|caller| caller.at);
@@ -295,6 +309,7 @@ impl<'h> Lowerer<'h> {
             handle,
             source,
             names,
+            members,
             assigned: FxHashSet::default(),
             changed: FxHashSet::default(),
             exit,

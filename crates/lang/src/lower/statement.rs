@@ -46,7 +46,7 @@ impl Lowerer<'_> {
 
     fn statement(&mut self, statement: &Stmt) -> Lower<()> {
         self.current().at = statement.range();
-        self.mark()?;
+        self.mark();
         self.deeper(|this| this.statement_at(statement))?;
         self.current().statement += 1;
         Ok(())
@@ -600,7 +600,7 @@ fn parallel_return() -> LangError {
 }
 
 /// Whether two names stand for the same.
-fn same(one: &Binding, other: &Binding) -> bool {
+pub(super) fn same(one: &Binding, other: &Binding) -> bool {
     match (one, other) {
         (Binding::Scalar { id, is_set }, Binding::Scalar { id: same, is_set: also })
         | (Binding::Tensor { id, is_set, .. }, Binding::Tensor { id: same, is_set: also, .. }) => {

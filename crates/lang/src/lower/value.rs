@@ -95,7 +95,7 @@ pub(super) fn describe(constant: &Constant) -> String {
         Constant::None => "`None`".to_owned(),
         Constant::Bool(true) => "`True`".to_owned(),
         Constant::Bool(false) => "`False`".to_owned(),
-        Constant::Int(value) | Constant::Enum(_, value) => format!("the int `{value}`"),
+        Constant::Int(value) | Constant::Enum(_, value, _) => format!("the int `{value}`"),
         Constant::Float(value) => format!("the float `{value:?}`"),
         Constant::Text(_) => "a text".to_owned(),
         Constant::Scalar(scalar) => format!("the type `{scalar}`"),

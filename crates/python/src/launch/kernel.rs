@@ -368,6 +368,9 @@ impl<'py> Kernel<'py> {
                 return Ok(None);
             }
         }
+        if matches!(start, Start::Nowhere) {
+            return Ok(Some(entry.executable(py).into_ptr()));
+        }
         if is_hit {
             self.with(|state| state.hits += 1);
         }
@@ -375,7 +378,6 @@ impl<'py> Kernel<'py> {
             world.use_first(at, entry);
         }
         match &entry.call {
-            _ if matches!(start, Start::Nowhere) => Ok(Some(entry.executable(py).into_ptr())),
             Call::Native(call) => {
                 let start = match start {
                     Start::At(start) => {
@@ -829,14 +831,32 @@ pub(crate) fn _find_executable<'py>(
     arguments: &Bound<'py, PyTuple>,
     named: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    call_from(object, arguments, named, Start::Nowhere)
+    let kernel = kernel(object)?;
+    let last = kernel.with(|state| state.worlds.first().map(|world| (Rc::clone(world), world.entry(0))));
+    let found = call_from(object, arguments, named, Start::Nowhere)?;
+    // What was launched last stays the last one.
+    if let Some((world, Some(entry))) = last {
+        kernel.with(|state| {
+            if let Some(at) = state.worlds.iter().position(|one| Rc::ptr_eq(one, &world)) {
+                state.worlds[..=at].rotate_right(1);
+            }
+        });
+        let at = world.entries.borrow().iter().position(|one| Rc::ptr_eq(one, &entry));
+        if let Some(at) = at {
+            world.use_first(at, &entry);
+        }
+    }
+    Ok(found)
 }
 
 /// What the loader made for the last call; nothing if there was none.
 #[pyfunction]
 #[pyo3(signature = (object, /))]
 pub(crate) fn _last_executable(object: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let found = kernel(object)?.with(|state| state.worlds.first().and_then(|world| world.entry(0)));
+    let found = kernel(object)?.with(|state| {
+        let world = if state.launches > 0 { state.worlds.first() } else { None };
+        world.and_then(|world| world.entry(0))
+    });
     Ok(found.map(|entry| entry.executable(object.py())))
 }
 

@@ -12,8 +12,17 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 thread_local! {
-    /// What the launch that runs on this thread works on: which of the values, and all of them.
-    static WORKED_ON: Cell<Noted> = const { Cell::new(None) };
+    /// The launch that runs on this thread.
+    static LAUNCH: Cell<Launch> = const { Cell::new(Launch { has_lock: false, noted: None }) };
+}
+
+/// A launch, on its own thread: those that help it have none.
+#[derive(Clone, Copy)]
+struct Launch {
+    /// Whether it holds the lock. Only this tells: the interpreter itself stops to know once there were several of it.
+    has_lock: bool,
+    /// What it works on: which of the values, and all of them.
+    noted: Noted,
 }
 
 /// Runs native code that may let go of the lock.
@@ -27,12 +36,10 @@ pub(super) unsafe fn with_arrays<T>(
     values: &[*mut ffi::PyObject],
     run: impl FnOnce() -> T,
 ) -> T {
-    if held.is_empty() {
-        return run();
-    }
-    let before = WORKED_ON.replace(Some((std::ptr::from_ref(held), values.as_ptr())));
+    let noted = if held.is_empty() { None } else { Some((std::ptr::from_ref(held), values.as_ptr())) };
+    let before = LAUNCH.replace(Launch { has_lock: true, noted });
     let done = run();
-    WORKED_ON.set(before);
+    LAUNCH.set(before);
     done
 }
 
@@ -50,54 +57,25 @@ fn each(noted: Noted, change: unsafe fn(*mut ffi::PyObject)) {
     }
 }
 
-/// Lets other threads run Python; nothing if this thread has let go of the lock already.
-pub(crate) fn release() -> *mut c_void {
-    // SAFETY: kernels are launched with the lock held.
-    unsafe {
-        if ffi::PyGILState_Check() == 0 {
-            return std::ptr::null_mut();
-        }
-        each(WORKED_ON.get(), ffi::Py_INCREF);
-        ffi::PyEval_SaveThread().cast()
-    }
+/// Runs Python code in the middle of a launch, with the lock held: it may launch something else.
+fn aside<T>(work: impl FnOnce(Noted) -> T) -> T {
+    let launch = LAUNCH.replace(Launch { has_lock: false, noted: None });
+    let done = work(launch.noted);
+    LAUNCH.set(Launch { has_lock: true, noted: launch.noted });
+    done
 }
 
-/// How often a kernel that goes on and on lets Python look at signals.
-const PATIENCE: Duration = Duration::from_millis(20);
-
-/// Lets other threads run Python, and finds out now and then whether a signal came that raises: then the lock is held.
-pub(crate) fn should_stop(token: &mut *mut c_void) -> bool {
-    thread_local! {
-        static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+/// Lets other threads run Python; nothing if this thread has no lock to let go of.
+pub(crate) fn release() -> *mut c_void {
+    let launch = LAUNCH.get();
+    if !launch.has_lock {
+        return std::ptr::null_mut();
     }
-    if token.is_null() {
-        *token = release();
-        LOOKED.set(Some(Instant::now()));
-        return false;
-    }
-    if LOOKED.get().is_some_and(|at| at.elapsed() < PATIENCE) {
-        return false;
-    }
-    // SAFETY: what `release` returned on this thread. The arrays stay owned: handlers may drop whatever held them.
+    LAUNCH.set(Launch { has_lock: false, ..launch });
+    // SAFETY: the lock is held.
     unsafe {
-        ffi::PyEval_RestoreThread(token.cast());
-        let noted = WORKED_ON.take();
-        let stops = ffi::PyErr_CheckSignals() != 0;
-        if stops {
-            *token = std::ptr::null_mut();
-            // Letting go of arrays may run Python code, which must not see what was raised.
-            let py = Python::assume_attached();
-            let raised = PyErr::take(py);
-            each(noted, ffi::Py_DECREF);
-            if let Some(raised) = raised {
-                raised.restore(py);
-            }
-        } else {
-            *token = ffi::PyEval_SaveThread().cast();
-        }
-        WORKED_ON.set(noted);
-        LOOKED.set(Some(Instant::now()));
-        stops
+        each(launch.noted, ffi::Py_INCREF);
+        ffi::PyEval_SaveThread().cast()
     }
 }
 
@@ -105,8 +83,68 @@ pub(crate) fn should_stop(token: &mut *mut c_void) -> bool {
 pub(crate) fn take(token: *mut c_void) {
     // SAFETY: what `release` returned on this thread.
     unsafe { ffi::PyEval_RestoreThread(token.cast()) };
-    // Letting go of the last reference may run Python code, which may launch something else.
-    let noted = WORKED_ON.take();
+    // Letting go of the last reference may run Python code.
+    aside(|noted| each(noted, ffi::Py_DECREF));
+}
+
+/// How often a kernel that goes on and on lets Python look at signals.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Finds out now and then whether a signal came that raises: then the lock is held. Otherwise, if the launch takes long,
+/// other threads can run Python.
+pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
+    thread_local! {
+        static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    if token.is_null() {
+        if !LAUNCH.get().has_lock {
+            return false;
+        }
+        // SAFETY: the lock is held. Nothing that the launch works on is owned yet, so it is while handlers run.
+        let stops = aside(|noted| unsafe {
+            each(noted, ffi::Py_INCREF);
+            let stops = ffi::PyErr_CheckSignals() != 0;
+            let_go(noted);
+            stops
+        });
+        if !stops && is_long {
+            *token = release();
+            LOOKED.set(Some(Instant::now()));
+        }
+        return stops;
+    }
+    if LOOKED.get().is_some_and(|at| at.elapsed() < PATIENCE) {
+        return false;
+    }
+    // SAFETY: what `release` returned on this thread. The arrays stay owned: handlers may drop whatever held them.
+    unsafe { ffi::PyEval_RestoreThread(token.cast()) };
+    let stops = aside(|noted| {
+        // SAFETY: the lock is held.
+        let stops = unsafe { ffi::PyErr_CheckSignals() } != 0;
+        if stops {
+            let_go(noted);
+        }
+        stops
+    });
+    LOOKED.set(Some(Instant::now()));
+    if stops {
+        *token = std::ptr::null_mut();
+    } else {
+        let launch = LAUNCH.get();
+        LAUNCH.set(Launch { has_lock: false, ..launch });
+        // SAFETY: the lock is held.
+        *token = unsafe { ffi::PyEval_SaveThread() }.cast();
+    }
+    stops
+}
+
+/// Owns arrays no longer. That may run Python code, which must not see what was raised.
+fn let_go(noted: Noted) {
+    // SAFETY: whoever calls this holds the lock.
+    let py = unsafe { Python::assume_attached() };
+    let raised = PyErr::take(py);
     each(noted, ffi::Py_DECREF);
-    WORKED_ON.set(noted);
+    if let Some(raised) = raised {
+        raised.restore(py);
+    }
 }
