@@ -58,16 +58,23 @@ impl Writer<'_> {
             let is_open = match &statement.kind {
                 Kind::Checkpoint(_) => true,
                 Kind::DoWhile(one) => !labels_in(&one.body).is_empty(),
-                // What is wrong with something that is made again is wrong then, too.
-                Kind::Check { condition, site, values } => {
-                    let is_known = |one: &Expr| is_known(one, &self.made_again);
-                    let is_stated = self.kernel.sites[*site as usize].text.starts_with("assert");
-                    !is_stated && is_known(condition) && values.iter().all(is_known)
-                }
                 kind => kind.sets().is_some_and(|id| self.made_again.contains(&id)),
             };
             if is_open {
+                // What is wrong with something that is made again is wrong then, too: its checks are before it.
+                let is_own = |one: &&Statement| match &one.kind {
+                    Kind::Check { condition, site, .. } => {
+                        is_known(condition, &self.made_again)
+                            && !self.kernel.sites[*site as usize].text.starts_with("assert")
+                    }
+                    _ => false,
+                };
+                let many = row.iter().rev().take_while(|one| is_own(one)).count();
+                let checks = row.split_off(row.len() - many);
                 self.row(&std::mem::take(&mut row));
+                for check in checks {
+                    self.statement(check);
+                }
                 self.statement(statement);
             } else {
                 row.push(statement);

@@ -19,7 +19,6 @@ __all__ = [
     "KernelRuntimeError",
     "KernelSyntaxError",
     "KernelTypeError",
-    "KernelValueError",
     "fact_error",
     "make_kernel_error",
 ]
@@ -112,11 +111,7 @@ class KernelIndexError(KernelError, IndexError):
 
 
 class KernelRuntimeError(KernelError, RuntimeError):
-    """A kernel cannot run with these arguments."""
-
-
-class KernelValueError(KernelError, ValueError):
-    """A kernel is asked for something that it does not have."""
+    """A kernel cannot run with these arguments, or is asked for something that it does not have."""
 
 
 class KernelAssertionError(KernelError, AssertionError):

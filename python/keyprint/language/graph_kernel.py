@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._native import _find_executable, _last_executable, _resume
-from .errors import KernelValueError
+from .errors import KernelRuntimeError
 from .places import place_of
 from .task_graph import TaskGraph
 
@@ -52,14 +52,14 @@ def graph_of(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> 
     is_asked = bool(arguments or named)
     code = _find_executable(kernel, arguments, named) if is_asked else _last_executable(kernel)
     if code is None:
-        raise KernelValueError(
+        raise KernelRuntimeError(
             f"`{brain.name}` was not launched yet: there is a graph for each specification of arguments",
             code="no-graph",
             hint="launch it, or write `kernel.graph(...)` with the arguments of a launch",
         )
     known, labels = code.about
     if known["graph"] is None:
-        raise KernelValueError(
+        raise KernelRuntimeError(
             f"`{brain.name}` is no graph", code="no-graph", hint="write `@kernel(graph=True)`"
         )
 

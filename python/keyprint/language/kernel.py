@@ -16,7 +16,6 @@ from .errors import (
     KernelIndexError,
     KernelRuntimeError,
     KernelTypeError,
-    KernelValueError,
     make_kernel_error,
 )
 from .graph_status import GraphStatus
@@ -378,7 +377,7 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
 def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
     """Return the number of the checkpoint that a launch is to begin at."""
     if outcomes is None:
-        raise KernelValueError(
+        raise KernelRuntimeError(
             f"`{brain.name}` has no checkpoints to resume from",
             code="unknown-label",
             hint="write `@kernel(graph=True, checkpoints=True)`",
@@ -389,7 +388,7 @@ def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
             if int(known) == number:
                 return at + 1
     shown = ", ".join(f"`{one!r}`" for one in labels)
-    raise KernelValueError(
+    raise KernelRuntimeError(
         f"`{brain.name}` has no checkpoint `{label!r}` for these arguments",
         code="unknown-label",
         hint=f"its labels are {shown}" if labels else "it has no labelled checkpoint at all",

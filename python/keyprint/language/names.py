@@ -116,7 +116,7 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
         name: ("language.errors", name)
         for name in (
             *("CompilerError", "KernelAssertionError", "KernelError", "KernelIndexError", "KernelNameError"),
-            *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError", "KernelValueError"),
+            *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError"),
         )
     },
     "math": ("language.mathematics", "math"),

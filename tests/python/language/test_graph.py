@@ -697,7 +697,7 @@ def test_looking_launches_nothing_and_the_last_launch_stays_the_last():
 
     x = zeros()
     assert len(k.graph(x, 2).tasks) == 2
-    with pytest.raises(kp.KernelValueError, match="was not launched yet"):
+    with pytest.raises(kp.KernelRuntimeError, match="was not launched yet"):
         k.graph()
     k(x, 1)
     assert len(k.graph(x, 3).tasks) == 3 and len(k.graph(x, 2).tasks) == 2
@@ -757,11 +757,11 @@ def test_what_has_no_graph_says_so():
     def plain(x: Vector):
         x[0] = 1
 
-    with pytest.raises(kp.KernelValueError, match="was not launched yet") as caught:
+    with pytest.raises(kp.KernelRuntimeError, match="was not launched yet") as caught:
         plain.graph()
     assert caught.value.code == "no-graph"
     plain(zeros())
-    with pytest.raises(kp.KernelValueError, match="is no graph"):
+    with pytest.raises(kp.KernelRuntimeError, match="is no graph"):
         plain.graph()
     assert plain._primal.graph_do_while_levels == []
 

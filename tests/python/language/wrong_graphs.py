@@ -123,7 +123,7 @@ _CASES = {
         (X, np.zeros((), np.int64)),
     ),
     "no array at all": (
-        "argument-count",
+        "graph",
         "`graph.do_while` takes one array",
         "graph.do_while(counter)",
         "kp.graph",
@@ -287,17 +287,17 @@ def k(x: V, c: I):
         graph("with kp.checkpoint(1):\n    pass\nwith kp.checkpoint(Stage.ONE):\n    pass"),
     ),
     "something else than a label and a flag": (
-        *("argument-count", "`checkpoint` takes a label and `yield_on`", None, "when=c"),
+        *("checkpoint", "`checkpoint` takes a label and `yield_on`", None, "when=c"),
         gate("1, when=c"),
     ),
     "too many arguments of a checkpoint": (
-        "argument-count",
+        "checkpoint",
         "`checkpoint` takes a label and `yield_on`",
         None,
         "3",
         gate("1, c, 3"),
     ),
-    "two labels": ("argument-count", "the same thing twice", None, "label=2", gate("1, label=2")),
+    "two labels": ("checkpoint", "the same thing twice", None, "label=2", gate("1, label=2")),
     "a name for a checkpoint": (
         *("graph", "`checkpoint` gives nothing", "take `as` away", "status"),
         graph("with kp.checkpoint(1) as status:\n    pass"),
@@ -399,14 +399,14 @@ def k(x: V, c: I):
         graph("with kp.graph.parallel_context():\n    with kp.graph.parallel():\n        return"),
     ),
     "a section that may not be there": (
-        *("constant-needed", "whether there is a section must be known", "static", "x[0] > 0"),
+        *("graph", "whether there is a section must be known", "static", "x[0] > 0"),
         graph(
             "with kp.graph.parallel_context():\n    if x[0] > 0:\n        with kp.graph.parallel():\n            pass"
         ),
     ),
     "arguments of sections": (
         *(
-            "argument-count",
+            "graph",
             "`graph.parallel_context` takes no arguments",
             None,
             "kp.graph.parallel_context(2)",

@@ -55,24 +55,19 @@ impl Lowerer<'_> {
         &mut self,
         expr: &'a ast::Expr,
         wanted: &[&str],
-    ) -> Lower<Option<(&'static str, &'a ast::ExprCall)>> {
-        let ast::Expr::Call(call) = expr else { return Ok(None) };
-        // Other calls are lowered where they are used, and only once.
-        if !matches!(&*call.func, ast::Expr::Name(_) | ast::Expr::Attribute(_)) {
-            return Ok(None);
-        }
-        let root = chain_root(&call.func);
-        if root.is_none_or(
-            |name| matches!(self.current().names.get(name), Some(binding) if !is_constant(binding)),
-        ) {
-            return Ok(None);
+    ) -> Option<(&'static str, &'a ast::ExprCall)> {
+        let ast::Expr::Call(call) = expr else { return None };
+        // Only chains of names that stand for something known: whatever else is called is lowered once.
+        let root = chain_root(&call.func)?;
+        if self.current().names.get(root).is_some_and(|binding| !is_constant(binding)) {
+            return None;
         }
         let outer = self.current().at;
         let callee = self.expr(&call.func);
         self.current().at = outer;
         match callee {
-            Ok(Value::Constant(Constant::Builtin(name))) if wanted.contains(&name) => Ok(Some((name, call))),
-            _ => Ok(None),
+            Ok(Value::Constant(Constant::Builtin(name))) if wanted.contains(&name) => Some((name, call)),
+            _ => None,
         }
     }
 
@@ -141,7 +136,7 @@ impl Lowerer<'_> {
             _ => None,
         };
         given.ok_or_else(|| {
-            LangError::new("argument-count", format!("`{name}` takes one array"))
+            LangError::new("graph", format!("`{name}` takes one array"))
                 .hint(format!("write `{name}(counter)`"))
         })
     }
@@ -217,7 +212,7 @@ impl Lowerer<'_> {
             )
         };
         let [item] = &one.items[..] else { return Err(other()) };
-        let Some((name, call)) = self.graph_call(&item.context_expr, WANTED)? else { return Err(other()) };
+        let Some((name, call)) = self.graph_call(&item.context_expr, WANTED) else { return Err(other()) };
         if let Some(target) = &item.optional_vars {
             self.current().at = target.range();
             return Err(LangError::new("graph", format!("`{name}` gives nothing")).hint("take `as` away"));
@@ -275,7 +270,7 @@ impl Lowerer<'_> {
         let mut flag = call.arguments.args.get(1);
         if let Some(more) = call.arguments.args.get(2) {
             self.current().at = more.range();
-            return Err(LangError::new("argument-count", "`checkpoint` takes a label and `yield_on`"));
+            return Err(LangError::new("checkpoint", "`checkpoint` takes a label and `yield_on`"));
         }
         for keyword in &call.arguments.keywords {
             let place = match keyword.arg.as_ref().map(ast::Identifier::as_str) {
@@ -283,15 +278,12 @@ impl Lowerer<'_> {
                 Some("yield_on") => &mut flag,
                 _ => {
                     self.current().at = keyword.range();
-                    return Err(LangError::new(
-                        "argument-count",
-                        "`checkpoint` takes a label and `yield_on`",
-                    ));
+                    return Err(LangError::new("checkpoint", "`checkpoint` takes a label and `yield_on`"));
                 }
             };
             if place.replace(&keyword.value).is_some() {
                 self.current().at = keyword.range();
-                return Err(LangError::new("argument-count", "`checkpoint` is given the same thing twice"));
+                return Err(LangError::new("checkpoint", "`checkpoint` is given the same thing twice"));
             }
         }
         match label {
@@ -447,7 +439,7 @@ impl Lowerer<'_> {
 
     fn section(&mut self, one: &ast::StmtWith) -> Lower<()> {
         let [item] = &one.items[..] else { return Err(only_sections()) };
-        let found = self.graph_call(&item.context_expr, &["graph.parallel", "graph.parallel_context"])?;
+        let found = self.graph_call(&item.context_expr, &["graph.parallel", "graph.parallel_context"]);
         let call = match found {
             Some(("graph.parallel", call)) => call,
             Some((_, call)) => {
@@ -484,7 +476,7 @@ impl Lowerer<'_> {
                         let value = self.expr(test)?;
                         self.current().at = test.range();
                         known_truth(&value).ok_or_else(|| {
-                            LangError::new("constant-needed", "whether there is a section must be known")
+                            LangError::new("graph", "whether there is a section must be known")
                                 .hint("write `if static(...):`, or put the condition into the section")
                         })?
                     }
@@ -506,7 +498,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         self.current().at = call.range();
-        Err(LangError::new("argument-count", format!("`{name}` takes no arguments")))
+        Err(LangError::new("graph", format!("`{name}` takes no arguments")))
     }
 
     // -- What is known at a checkpoint -----------------------------------------------------------

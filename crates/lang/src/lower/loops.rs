@@ -499,7 +499,7 @@ impl Lowerer<'_> {
                 "set a variable in the loop and look at it afterwards",
             ));
         }
-        if let Some(call) = self.graph_call(&one.test, &["graph.do_while"])? {
+        if let Some(call) = self.graph_call(&one.test, &["graph.do_while"]) {
             return self.do_while(one, call);
         }
         let mut block = Block::default();
