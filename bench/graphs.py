@@ -41,10 +41,10 @@ def gated(x: A, f: I):
 def row(x: A, y: A):
     L.loop_config(serialize=True)
     for i in range(x.shape[0]):
-        x[i] = L.sqrt(x[i] + 1.0)
+        x[i] = L.exp(-x[i])
     L.loop_config(serialize=True)
     for i in range(y.shape[0]):
-        y[i] = L.sqrt(y[i] + 1.0)
+        y[i] = L.exp(-y[i])
 
 
 @L.kernel(graph=True)
@@ -53,11 +53,11 @@ def beside(x: A, y: A):
         with L.graph.parallel():
             L.loop_config(serialize=True)
             for i in range(x.shape[0]):
-                x[i] = L.sqrt(x[i] + 1.0)
+                x[i] = L.exp(-x[i])
         with L.graph.parallel():
             L.loop_config(serialize=True)
             for i in range(y.shape[0]):
-                y[i] = L.sqrt(y[i] + 1.0)
+                y[i] = L.exp(-y[i])
 """
 
 TURNS = 10_000

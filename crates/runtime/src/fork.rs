@@ -7,17 +7,44 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::pool::{self, Task, WAKE};
 use crate::table;
 
-/// Nothing is known, or sections take next to no time: one after the other.
-const SHORT: i64 = 0;
-/// They are worth it.
-const BESIDE: i64 = 1;
-/// They take long, one after the other.
-const LONG: i64 = 2;
+/// What earlier launches have shown, in one number: 0 at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    /// Nothing, or that sections take next to no time: one after the other.
+    Short,
+    /// They are worth it, as far as one can tell: one after the other they took this many nanoseconds.
+    Beside(u64),
+    /// They take long, and are better off one after the other, at least for this many launches.
+    Long(u64),
+}
+
+/// How many launches go by before it is tried again.
+const LAUNCHES: u64 = 64;
+
+impl Known {
+    fn of(state: i64) -> Self {
+        let (kind, rest) = (state & 3, state.cast_unsigned() >> 2);
+        match kind {
+            1 => Self::Beside(rest),
+            2 => Self::Long(rest),
+            _ => Self::Short,
+        }
+    }
+
+    fn state(self) -> i64 {
+        let (kind, rest) = match self {
+            Self::Short => (0, 0),
+            Self::Beside(rest) => (1, rest),
+            Self::Long(rest) => (2, rest),
+        };
+        (rest << 2 | kind).cast_signed()
+    }
+}
 
 thread_local! {
     /// Whether loops on this thread leave the others alone.
@@ -74,15 +101,15 @@ impl Sections<'_> {
 pub(crate) unsafe extern "C" fn fork(sections: Task, context: *mut c_void, count: i64, state: *mut i64) {
     // SAFETY: as the caller promises; launches on other threads use it the same way.
     let state = unsafe { AtomicI64::from_ptr(state) };
-    let known = state.load(Ordering::Relaxed);
-    let token = if known == SHORT { std::ptr::null_mut() } else { table::unlock() };
-    let found = match pool::helpers() {
+    let known = Known::of(state.load(Ordering::Relaxed));
+    let token = if known == Known::Short { std::ptr::null_mut() } else { table::unlock() };
+    let found = match (known, pool::helpers()) {
         // SAFETY: as the caller promises.
-        Some(pool) if known == BESIDE => unsafe { beside(pool, sections, context, count) },
+        (Known::Beside(before), Some(pool)) => unsafe { beside(pool, sections, context, count, before) },
         // SAFETY: as the caller promises.
-        helpers => unsafe { in_a_row(sections, context, count, helpers.is_some()) },
+        (_, helpers) => unsafe { in_a_row(sections, context, count, known, helpers.is_some()) },
     };
-    state.store(found, Ordering::Relaxed);
+    state.store(found.state(), Ordering::Relaxed);
     if !token.is_null() {
         table::lock(token);
     }
@@ -91,7 +118,13 @@ pub(crate) unsafe extern "C" fn fork(sections: Task, context: *mut c_void, count
 /// # Safety
 ///
 /// As for [`fork`].
-unsafe fn beside(pool: &rayon::ThreadPool, task: Task, context: *mut c_void, count: i64) -> i64 {
+unsafe fn beside(
+    pool: &rayon::ThreadPool,
+    task: Task,
+    context: *mut c_void,
+    count: i64,
+    before: u64,
+) -> Known {
     let start = Instant::now();
     let (next, wanted_more) = (AtomicI64::new(0), AtomicBool::new(false));
     let work = Sections { task, context, count, next: &next, wanted_more: &wanted_more };
@@ -102,35 +135,35 @@ unsafe fn beside(pool: &rayon::ThreadPool, task: Task, context: *mut c_void, cou
         }
         work.take();
     });
-    if wanted_more.into_inner() {
-        LONG
-    } else if start.elapsed().as_secs_f64() < WAKE {
-        SHORT
+    let spent = start.elapsed().as_nanos() as u64;
+    if wanted_more.into_inner() || spent > before - before / 8 {
+        // Their loops have grown, or whoever helps comes too late.
+        Known::Long(LAUNCHES)
     } else {
-        BESIDE
+        Known::Beside(before)
     }
 }
 
 /// # Safety
 ///
 /// As for [`fork`].
-unsafe fn in_a_row(task: Task, context: *mut c_void, count: i64, has_helpers: bool) -> i64 {
+unsafe fn in_a_row(task: Task, context: *mut c_void, count: i64, known: Known, has_helpers: bool) -> Known {
     WANTED_MORE.set(false);
-    let (mut before, mut longest, mut all) = (Instant::now(), 0.0f64, 0.0);
+    let (mut before, mut longest, mut all) = (Instant::now(), Duration::ZERO, Duration::ZERO);
     for at in 0..count {
         // SAFETY: as the caller promises.
         unsafe { task(context, at, at + 1) };
         let now = Instant::now();
-        let spent = (now - before).as_secs_f64();
+        let spent = now - before;
         (before, longest, all) = (now, longest.max(spent), all + spent);
     }
-    // What others could do meanwhile.
-    if all - longest > WAKE && has_helpers && !WANTED_MORE.get() {
-        BESIDE
-    } else if all > WAKE {
-        LONG
-    } else {
-        SHORT
+    let left = if let Known::Long(left) = known { left.saturating_sub(1) } else { 0 };
+    // What others could do meanwhile must be worth waking them.
+    let is_worth = (all - longest).as_secs_f64() > WAKE && has_helpers && !WANTED_MORE.get();
+    match (is_worth, left) {
+        (true, 0) => Known::Beside(all.as_nanos() as u64),
+        _ if all.as_secs_f64() > WAKE => Known::Long(left),
+        _ => Known::Short,
     }
 }
 
@@ -158,8 +191,17 @@ mod tests {
 
     #[test]
     fn every_section_runs_once() {
-        for (spin, begin) in [(0, SHORT), (0, BESIDE), (0, LONG), (400_000, SHORT), (400_000, BESIDE)] {
-            let mut state = begin;
+        let long = u64::MAX >> 3;
+        for (spin, begin) in [
+            (0, Known::Short),
+            (0, Known::Beside(long)),
+            (0, Known::Long(1)),
+            (400_000, Known::Short),
+            (400_000, Known::Beside(0)),
+            (400_000, Known::Beside(long)),
+        ] {
+            let mut state = begin.state();
+            assert_eq!(Known::of(state), begin);
             let mut seen = Seen { ran: Default::default(), spin };
             for launch in 1..=4 {
                 // SAFETY: the sections take this.

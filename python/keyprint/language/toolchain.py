@@ -40,7 +40,9 @@ def target(settings: Settings) -> tuple[Any, ...]:
     from .settings import store
 
     flags = [*_FLAGS, f"-march={settings.march}"]
-    flags.append("-ffast-math" if settings.fast_math else "-fno-fast-math")
+    if settings.fast_math:
+        # Its opposite is not said: that would take back what is said above of `errno` and of traps.
+        flags.append("-ffast-math")
     flags.append(f"-ffp-contract={'fast' if settings.contract or settings.fast_math else 'off'}")
     processor = fingerprint(_processor()).short if settings.march == "native" else settings.march
     options = (settings.default_int.name, settings.default_float.name, settings.debug)
