@@ -10,11 +10,13 @@ CRATES := --workspace --exclude keyprint-python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 SAY = @printf '\n\033[1m== %s\033[0m\n'
 
-.PHONY: help demo test bench setup check-rust check-python test-rust test-python test-all-pythons check-debug fuzz clean
+.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons check-debug fuzz clean
 help:
 	@echo "make demo              build everything, run the main job"
 	@echo "make test              build everything, run every check"
-	@echo "make bench             all benchmarks, beside their peers, in one run"
+	@echo "make bench             all benchmarks, beside their peers, in one run; writes bench/report.md"
+	@echo "make site              the guides as a site, in target/site"
+	@echo "make wheel             a wheel and a source distribution in dist/, tried in empty environments"
 	@echo "make test-all-pythons  the Python tests on every CPython 3.10-3.13 found"
 	@echo "make check-debug       the Python tests on a build with all assertions and overflow checks"
 	@echo "make fuzz              fuzz the encoder for a minute (needs cargo-fuzz)"
@@ -71,8 +73,8 @@ test-rust:
 
 check-python: setup
 	$(SAY) "Python: format and lints"
-	$(BIN)/ruff format --check python tests bench examples
-	$(BIN)/ruff check python tests bench examples
+	$(BIN)/ruff format --check python tests bench examples docs
+	$(BIN)/ruff check python tests bench examples docs
 	$(SAY) "Python: types"
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest keyprint._native --allowlist tests/stubtest-allowlist.txt --ignore-disjoint-bases
@@ -93,6 +95,22 @@ check-debug: $(VENV)/.tools
 
 fuzz:
 	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60
+
+# -- What is given away --------------------------------------------------------------------------
+
+site: setup target/site-venv/.done
+	$(SAY) "The guides"
+	@$(BIN)/python docs/tables.py
+	@target/site-venv/bin/mkdocs build --strict --quiet
+	@echo "target/site/index.html"
+
+target/site-venv/.done: requirements/docs.txt
+	@test -x target/site-venv/bin/python || $(PYTHON) -m venv target/site-venv
+	@target/site-venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
+wheel: $(VENV)/.tools
+	@PYTHON="$(PYTHON)" MATURIN="$(BIN)/maturin" tests/distributions
 
 # -- Benchmarks ----------------------------------------------------------------------------------
 

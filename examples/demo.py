@@ -1,138 +1,156 @@
-"""The main job, for now: a small kernel, compiled once, found again by other processes, and why not.
+"""The main job: a simulation, three times in fresh processes. Cold, warm, and after an edit.
 
-Run by ``make demo``.
+Water falls (``splash.py``). The first process compiles its kernels, the second finds them, and the third, whose program
+was edited, compiles the one kernel that the edit changes, and says why. The last two pictures are written side by side.
+
+Run by ``make demo``; ``python examples/demo.py [particles] [steps]``.
 """
 
 from __future__ import annotations
 
-import ctypes
-import dataclasses
-import enum
+import importlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
-import keyprint as kp
+HERE = Path(__file__).resolve().parent
+
+#: What the third process finds instead: the gravity of Mars.
+EDIT = ("v.y -= self.dt * 9.8", "v.y -= self.dt * 3.7")
 
 
-class Layout(enum.Enum):
-    ROW = "row"
-    COLUMN = "column"
+# -- In a process of its own -----------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Stencil:
-    name: str
-    offsets: frozenset[tuple[int, int]]
-    weights: dict[tuple[int, int], float]
+class Progress:
+    """Says what goes on: a line that changes on a terminal, and lines elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        if self.is_terminal:
+            print(f"\r\033[K    {text}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.is_terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def waiting(self, text: str, work):
+        """Run something that may take a while, and return its result and the seconds it took."""
+        done = threading.Event()
+
+        def turn() -> None:
+            begin = time.perf_counter()
+            while not done.wait(0.05):
+                self.show(f"{text}, {time.perf_counter() - begin:.1f} s")
+
+        watcher = threading.Thread(target=turn, daemon=True)
+        watcher.start()
+        begin = time.perf_counter()
+        try:
+            result = work()
+        finally:
+            took = time.perf_counter() - begin
+            done.set()
+            watcher.join()
+            self.clear()
+        return result, took
 
 
-@dataclasses.dataclass
-class Program:
-    stencils: list[Stencil]
-    tiles: dict[str, int]
-    layout: Layout
-    flags: set[str]
-    last_run_seconds: float = dataclasses.field(default=0.0, metadata=kp.no_fingerprint())
+def simulate(directory: str, particles: int, steps: int) -> None:
+    """Run the program that lies in a directory, and print what happened as JSON."""
+    import numpy as np
+
+    sys.path.insert(0, directory)
+    splash = importlib.import_module("splash")
+    progress = Progress()
+    water = splash.Water(particles)
+    kernels = {}
+    for name in ("start", "step"):
+        kernel = getattr(splash.Water, name)
+        _, took = progress.waiting(f"the first call of `{name}`", getattr(water, name))
+        seen = kernel.observations
+        how = "compiled" if seen.compiled else "loaded"
+        kernels[name] = {"how": how, "seconds": took, "why": kernel.why()}
+    begin = time.perf_counter()
+    for at in range(1, steps):
+        water.step()
+        if at % 50 == 0:
+            progress.show(f"step {at} of {steps}")
+    progress.clear()
+    seconds = time.perf_counter() - begin
+    at = water.x.to_numpy()
+    np.save(os.path.join(directory, "at.npy"), at)
+    print(json.dumps({"kernels": kernels, "seconds": seconds, "centre": at.mean(0).tolist()}))
 
 
-def program(tile: int = 64) -> Program:
-    cross = frozenset({(0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)})
-    laplacian = Stencil("laplacian", cross, {offset: -4.0 if offset == (0, 0) else 1.0 for offset in cross})
-    return Program(
-        stencils=[laplacian, dataclasses.replace(laplacian, name="diffusion")],
-        tiles={"x": tile, "y": 8},
-        layout=Layout.ROW,
-        flags={"-O3", "-march=native", "-ffast-math"},
-        last_run_seconds=time.perf_counter(),
-    )
+# -- The three of them -----------------------------------------------------------------------------
 
 
-def c_source(program: Program) -> str:
-    """The first stencil as C: what a kernel language would generate."""
-    stencil = program.stencils[0]
-    terms = " + ".join(
-        f"{weight} * in[(i + {di}) * n + j + {dj}]" for (di, dj), weight in sorted(stencil.weights.items())
-    )
-    tile = program.tiles["x"]
-    return f"""
-void {stencil.name}(const double *in, double *out, long n) {{
-  for (long ii = 1; ii < n - 1; ii += {tile})
-    for (long i = ii; i < n - 1 && i < ii + {tile}; i++)
-      for (long j = 1; j < n - 1; j++)
-        out[i * n + j] = {terms};
-}}
-"""
+def run(directory: Path, particles: int, steps: int) -> dict:
+    environment = {**os.environ, "KEYPRINT_CACHE_DIR": str(directory / "store")}
+    command = [sys.executable, __file__, "--simulate", str(directory), str(particles), str(steps)]
+    begin = time.perf_counter()
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    found["process"] = time.perf_counter() - begin
+    return found
 
 
-def compiled(program: Program) -> dict[str, bytes]:
-    source = c_source(program)
-    with tempfile.TemporaryDirectory() as directory:
-        library = Path(directory) / "kernel.so"
-        command = ["cc", "-shared", "-fPIC", *sorted(program.flags), "-x", "c", "-", "-o", str(library)]
-        subprocess.run(command, input=source.encode(), check=True)
-        return {"kernel.so": library.read_bytes(), "kernel.c": source.encode()}
+def tell(title: str, found: dict, steps: int) -> None:
+    print(f"\n{title}")
+    for name, kernel in found["kernels"].items():
+        print(
+            f"  {name:<6} {kernel['how']:<9} in {kernel['seconds'] * 1e3:8.1f} ms    {first_line(kernel['why'])}"
+        )
+    print(f"  {steps} steps in {found['seconds']:.2f} s, the whole process in {found['process']:.2f} s")
 
 
-def run(store_path: str, tile: int) -> None:
-    """What a user's process does: find or compile the kernel, load it, call it."""
-    stencils = program(tile)
-    compiler = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=True).stdout
-    start = time.perf_counter()
-    store = kp.Store(store_path)
-    key = kp.Key("laplacian", {"program": stencils, "compiler": compiler.splitlines()[0]}, tool=("demo", "1"))
-    entry = store.get_or_build(key, lambda: compiled(stencils))
-    kernel = ctypes.CDLL(entry.load("kernel.so"))
-    took = time.perf_counter() - start
-    n = 64
-    grid, out = (ctypes.c_double * (n * n))(), (ctypes.c_double * (n * n))()
-    grid[n * n // 2 + n // 2] = 1.0
-    kernel.laplacian(grid, out, ctypes.c_long(n))
-    center, neighbour = out[n * n // 2 + n // 2], out[n * n // 2 + n // 2 + 1]
-    how = {"built": "compiled", "disk": "loaded from disk"}[entry.how]
-    print(f"tile {tile:>3}: {how:<17} {took * 1e3:7.1f} ms   result {center} {neighbour}")
-
-
-def in_another_process(*arguments: str, seed: str) -> str:
-    env = {**os.environ, "PYTHONHASHSEED": seed}
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments], env=env, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+def first_line(text: str, most: int = 100) -> str:
+    line = text.splitlines()[0]
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["run"]:
-        run(sys.argv[2], int(sys.argv[3]))
+    if sys.argv[1:2] == ["--simulate"]:
+        simulate(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
         return
-    if sys.argv[1:2] == ["print"]:
-        print(kp.fingerprint(program()))
-        return
+    sys.path.insert(0, str(HERE))
+    import numpy as np
+    import picture
 
-    print("A program of stencils, fingerprinted in two processes with different hash seeds:\n")
-    for seed in ("1", "2"):
-        print(f"  PYTHONHASHSEED={seed}  {in_another_process('print', seed=seed)}")
-
-    with tempfile.TemporaryDirectory() as directory:
-        print(
-            "\nCompiled to native code in a fresh process each time: cold, warm, after an edit, warm again:\n"
-        )
-        for seed, tile in enumerate(("64", "64", "128", "64")):
-            print(f"  {in_another_process('run', directory, tile, seed=str(seed))}", flush=True)
-
-        print("\nWhy the third one was not found (`keyprint why --last` says the same):\n")
-        name, key, changes = kp.Store(directory).why_last(1)[0]
-        print(f"  {name} {key[:12]}: {', '.join(changes or ())}")
-
-    print("\nSomething that has no identity across processes:\n")
-    try:
-        kp.Key("kernel", {"program": {"steps": [program(), {"hook": lambda x: x}]}})
-    except kp.FingerprintError as error:
-        for line in str(error).splitlines():
-            print(f"  {line}")
+    particles, steps = (int(one) for one in [*sys.argv[1:], "60000", "1000"][:2])
+    print(f"Water, {particles:,} particles, {steps} steps, each time in a fresh process:")
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        for name in ("splash.py", "picture.py"):
+            shutil.copy(HERE / name, directory)
+        cold = run(directory, particles, steps)
+        tell("1. cold: nothing was compiled before", cold, steps)
+        warm = run(directory, particles, steps)
+        tell("2. warm: the same program", warm, steps)
+        same = np.load(directory / "at.npy")
+        text = (directory / "splash.py").read_text()
+        assert text.count(EDIT[0]) == 1
+        (directory / "splash.py").write_text(text.replace(*EDIT))
+        edited = run(directory, particles, steps)
+        tell("3. edited: with the gravity of Mars", edited, steps)
+        why = edited["kernels"]["step"]["why"]
+        other = np.load(directory / "at.npy")
+    seconds = [sum(one["seconds"] for one in found["kernels"].values()) for found in (cold, warm)]
+    print(f"\nto the first results: {seconds[0] * 1e3:.0f} ms cold, {seconds[1] * 1e3:.1f} ms warm: ", end="")
+    print(f"{seconds[0] / seconds[1]:.0f} times as long")
+    print(f"why the third compiled: {why}")
+    pictures = [picture.points(at, 384) for at in (same, other)]
+    picture.write("demo.png", np.concatenate(pictures, axis=1))
+    print("the water on earth and on Mars: demo.png")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ mod _native {
     #[pymodule_export]
     use crate::source::{SourceFunction, SourceTable};
     #[pymodule_export]
-    use crate::store::PyStore;
+    use crate::store::{_environment_variables, PyStore};
 
     /// The version of the canonical encoding.
     #[pymodule_export]

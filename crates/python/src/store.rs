@@ -445,3 +445,9 @@ fn metadata_of(py: Python<'_>, metadata: Option<&Bound<'_, PyAny>>) -> PyResult<
         Some(metadata) => DUMPS.get(py)?.call1((metadata,))?.extract(),
     }
 }
+
+/// The environment variables of the project, and what they do.
+#[pyfunction]
+pub(crate) fn _environment_variables() -> Vec<(&'static str, &'static str)> {
+    keyprint_store::env::ALL.iter().map(|one| (one.name, one.does)).collect()
+}

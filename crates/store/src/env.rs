@@ -1,4 +1,4 @@
-//! The environment variables of the project. `docs/store.md` lists them; a test compares.
+//! The environment variables of the project. `docs/operating.md` lists them; a test compares.
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_guide_lists_every_variable() {
-        let guide = include_str!("../../../docs/store.md");
+        let guide = include_str!("../../../docs/operating.md");
         for Variable { name, does } in ALL {
             assert!(name.starts_with("KEYPRINT_"), "{name}");
             assert!(guide.contains(&format!("| `{name}` | {does} |")), "{name}");
