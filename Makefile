@@ -70,6 +70,10 @@ test-rust:
 	fi
 	$(SAY) "Rust: examples in the documentation"
 	$(CARGO) test --quiet $(CRATES) --doc
+	$(SAY) "Rust: examples"
+	$(CARGO) run --quiet -p keyprint-fingerprint --example derive
+	$(CARGO) run --quiet -p keyprint-key --example why
+	$(CARGO) run --quiet -p keyprint-store --example one_build
 
 check-python: setup
 	$(SAY) "Python: format and lints"
@@ -117,18 +121,7 @@ wheel: $(VENV)/.tools
 bench: bench/.venv/.peers bench/.venv-quadrants/.done
 	$(SAY) "The extension, for the benchmark's own environment"
 	@$(call install,bench/.venv,release)
-	$(SAY) "Fingerprints"
-	@bench/.venv/bin/python bench/fingerprints.py
-	$(SAY) "The store"
-	@bench/.venv/bin/python bench/store.py
-	$(SAY) "Launches and warm starts"
-	@bench/.venv/bin/python bench/launch.py
-	$(SAY) "The kernel language: launches, warm starts, cold compiles"
-	@bench/.venv/bin/python bench/language_launch.py
-	$(SAY) "The kernel language: kernels"
-	@bench/.venv/bin/python bench/language_kernels.py
-	$(SAY) "Graphs"
-	@bench/.venv/bin/python bench/graphs.py
+	@bench/.venv/bin/python bench/report.py
 	$(SAY) "Derived encodings, from Rust"
 	@$(CARGO) bench --quiet -p keyprint-fingerprint
 

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from measured import record
+
 import keyprint as kp
 
 Tool = Callable[[Any], object]
@@ -147,6 +149,11 @@ def seconds(
 def line(title: str, results: dict[str, float | str]) -> None:
     own = results["keyprint"]
     assert isinstance(own, float)
+    record(
+        "fingerprints",
+        title,
+        {"Keyprint" if name == "keyprint" else name: one for name, one in results.items()},
+    )
     cells = [f"keyprint {own * 1e3:9.4f} ms"]
     for name, result in results.items():
         if name == "keyprint":

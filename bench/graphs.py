@@ -20,6 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from graph_programs import SIZE, C, program
+from measured import record
 
 import keyprint as kp
 
@@ -157,6 +158,12 @@ def main():
     for name, one in found.items():
         other = others.get(shown.get(name, ""))
         print(f"| {name} | {one * 1e9:,.1f} | {'' if other is None else f'{other * 1e9:,.0f}'} |")
+    rows = {"a launch of ten tasks": "ten tasks, one graph", "a turn of three tasks": "a turn of three tasks"}
+    for title, name in rows.items():
+        in_c = found["ten tasks, in C" if name.startswith("ten") else f"{name}, in C"]
+        record(
+            "graphs", title, {"Keyprint": found[name], "C": in_c, "Quadrants": others.get(shown[name], "")}
+        )
     empty = found["nothing, called from Python"]
     launch = found["ten tasks, one graph"] - empty - found["ten tasks, in C"]
     turn = found["a turn of three tasks"] - found["a turn of three tasks, in C"]

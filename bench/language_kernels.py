@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import numpy as np
+from measured import record
 
 import keyprint as kp
 
@@ -283,6 +284,13 @@ def main():
             tools["keyprint"][name](*given)
             times[name] = seconds(tools["keyprint"][name], given, 15)
     found["Quadrants"] = quadrants_seconds()
+    for name in names:
+        row = {
+            "Keyprint" if tool == "keyprint" else tool: times[name]
+            for tool, times in found.items()
+            if name in times
+        }
+        record("kernels", name, row)
     print(f"\nkernels, {THREADS} threads, ratio to hand-written C with OpenMP (milliseconds)")
     print("| | " + " | ".join(names) + " |\n| --- " * 1 + "| --- " * len(names) + "|")
     for tool, times in found.items():

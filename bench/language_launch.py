@@ -20,6 +20,7 @@ import timeit
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from measured import record
 
 import keyprint as kp
 
@@ -274,7 +275,17 @@ def main():
                 f"{others[name] * 1e9:.0f}" if name in others else "",
             ]
             print(f"| {name} | {' | '.join(cells)} | {'' if numba is None else f'{numba * 1e9:.0f}'} |")
+        for name in ("1 array", "4 arrays", "30 arrays", "object with 30 arrays", "dataclass with 30 arrays"):
+            row = {
+                "Keyprint": found[name],
+                "Quadrants": others.get(name, ""),
+                "Numba": found.get(f"Numba, {name.split()[0]} arrays", ""),
+            }
+            if "with" in name:
+                del row["Numba"]
+            record("launch", name, row)
         warm, native = warm_starts(directory)
+        record("start", "the kernel language", {"Keyprint": warm, "Python + ctypes": native})
         print(
             f"\nwarm process: {warm * 1e3:.1f} ms, Python + ctypes {native * 1e3:.1f} ms: {warm / native:.2f}x (bar 1.5x)"
         )

@@ -23,6 +23,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from measured import record
 
 import keyprint as kp
 
@@ -216,6 +217,7 @@ def warm_starts(directory: Path) -> None:
             times[name].append(process(Path(scripts[name])))
     found = {name: statistics.median(one) for name, one in times.items()}
     floor = found["Python + ctypes"]
+    record("start", "a jit decorator", found)
     print("\nFrom a fresh process to its end, artifact on disk")
     for name, seconds in found.items():
         print(f"{name:<42}{seconds * 1e3:9.1f} ms  ({seconds / floor:4.2f}x Python + ctypes)")

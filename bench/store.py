@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from measured import record
+
 import keyprint as kp
 
 SIZES = {"1 KB": 1_000, "64 KB": 65_536, "5 MB": 5_000_000}
@@ -130,6 +132,7 @@ def medians(operations: dict[str, Operation], *, repeat: int, rounds: int = 15) 
 
 
 def line(title: str, found: dict[str, float]) -> None:
+    record("store", title, found)
     ours = found["Keyprint"]
     cells = [f"{ours * 1e6:10.1f}"]
     for name in list(TOOLS)[1:]:

@@ -17,8 +17,9 @@ use crate::table;
 enum Known {
     /// Nothing, or that sections take next to no time: one after the other.
     Short,
-    /// They are worth it, as far as one can tell: one after the other they took this many nanoseconds.
-    Beside(u64),
+    /// They are worth it, as far as one can tell: one after the other they took this many nanoseconds; and how often in
+    /// a row it was not worth it after all.
+    Beside(u64, u64),
     /// They take long, and are better off one after the other, at least for this many launches.
     Long(u64),
 }
@@ -26,11 +27,14 @@ enum Known {
 /// How many launches go by before it is tried again.
 const LAUNCHES: u64 = 64;
 
+/// How many launches that were not worth it are chance.
+const CHANCES: u64 = 3;
+
 impl Known {
     fn of(state: i64) -> Self {
         let (kind, rest) = (state & 3, state.cast_unsigned() >> 2);
         match kind {
-            1 => Self::Beside(rest),
+            1 => Self::Beside(rest >> 2, rest & 3),
             2 => Self::Long(rest),
             _ => Self::Short,
         }
@@ -39,7 +43,7 @@ impl Known {
     fn state(self) -> i64 {
         let (kind, rest) = match self {
             Self::Short => (0, 0),
-            Self::Beside(rest) => (1, rest),
+            Self::Beside(before, misses) => (1, before << 2 | misses),
             Self::Long(rest) => (2, rest),
         };
         (rest << 2 | kind).cast_signed()
@@ -105,7 +109,9 @@ pub(crate) unsafe extern "C" fn fork(sections: Task, context: *mut c_void, count
     let token = if known == Known::Short { std::ptr::null_mut() } else { table::unlock() };
     let found = match (known, pool::helpers()) {
         // SAFETY: as the caller promises.
-        (Known::Beside(before), Some(pool)) => unsafe { beside(pool, sections, context, count, before) },
+        (Known::Beside(before, misses), Some(pool)) => unsafe {
+            beside(pool, sections, context, count, (before, misses))
+        },
         // SAFETY: as the caller promises.
         (_, helpers) => unsafe { in_a_row(sections, context, count, known, helpers.is_some()) },
     };
@@ -123,7 +129,7 @@ unsafe fn beside(
     task: Task,
     context: *mut c_void,
     count: i64,
-    before: u64,
+    (before, misses): (u64, u64),
 ) -> Known {
     let start = Instant::now();
     let (next, wanted_more) = (AtomicI64::new(0), AtomicBool::new(false));
@@ -136,11 +142,12 @@ unsafe fn beside(
         work.take();
     });
     let spent = start.elapsed().as_nanos() as u64;
-    if wanted_more.into_inner() || spent > before - before / 8 {
-        // Their loops have grown, or whoever helps comes too late.
+    // Whoever helps may have come too late.
+    let is_late = spent > before - before / 8;
+    if wanted_more.into_inner() || (is_late && misses + 1 == CHANCES) {
         Known::Long(LAUNCHES)
     } else {
-        Known::Beside(before)
+        Known::Beside(before, if is_late { misses + 1 } else { 0 })
     }
 }
 
@@ -161,7 +168,7 @@ unsafe fn in_a_row(task: Task, context: *mut c_void, count: i64, known: Known, h
     // What others could do meanwhile must be worth waking them.
     let is_worth = (all - longest).as_secs_f64() > WAKE && has_helpers && !WANTED_MORE.get();
     match (is_worth, left) {
-        (true, 0) => Known::Beside(all.as_nanos() as u64),
+        (true, 0) => Known::Beside(all.as_nanos() as u64, 0),
         _ if all.as_secs_f64() > WAKE => Known::Long(left),
         _ => Known::Short,
     }
@@ -191,14 +198,14 @@ mod tests {
 
     #[test]
     fn every_section_runs_once() {
-        let long = u64::MAX >> 3;
+        let long = u64::MAX >> 5;
         for (spin, begin) in [
             (0, Known::Short),
-            (0, Known::Beside(long)),
+            (0, Known::Beside(long, 0)),
             (0, Known::Long(1)),
             (400_000, Known::Short),
-            (400_000, Known::Beside(0)),
-            (400_000, Known::Beside(long)),
+            (400_000, Known::Beside(0, 1)),
+            (400_000, Known::Beside(long, 2)),
         ] {
             let mut state = begin.state();
             assert_eq!(Known::of(state), begin);

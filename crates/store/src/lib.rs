@@ -83,3 +83,8 @@ pub use progress::{TerminalProgress, Waiting};
 pub use store::{How, LoadError, Outcome, Request, Store, Usage, Verified};
 pub use tier::{Lease, Leased, Tier, TierError};
 pub use trust::TrustError;
+
+/// The Rust code of the guide is run with the examples of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/store.md")]
+struct Guide;
