@@ -130,7 +130,7 @@ def main() -> None:
         f"{platform.system()} {platform.machine()}; {took.seconds // 60} minutes.\n\n"
         f"{'; '.join(versions())}.\n\n"
         "Everything in one run, tools taking turns, medians. The machine drifts by half between runs: ratios within a run mean "
-        "more than numbers. Written by `make bench`."
+        "more than numbers; a *bar* is our own target. Written by `make bench`."
     )
     (HERE / "report.md").write_text("\n\n".join([head, *pictures, *sections]) + "\n")
     print(f"\n{HERE.name}/report.md, {len(pictures)} plots")

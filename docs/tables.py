@@ -19,7 +19,7 @@ REMEDIES: dict[str, dict[str, str]] = {
     "fingerprint": {
         "ambiguous-rule": "give a rule for the class itself",
         "array-format": "convert the array, or choose another `arrays=`",
-        "bad-rule": "return `rule.fields(...)`, `rule.value(...)` or the like",
+        "bad-rule": "return `rule.by_fields(...)`, `rule.ordered(...)`, `rule.leaf(...)` or the like",
         "changed": "do not modify a value while another thread reads it",
         "cycle": "allow cycles (`cycles=True`), or skip the field that closes the cycle",
         "device-array": "copy it to the host yourself, or take it by specification or identity: `arrays=`",

@@ -43,10 +43,14 @@ from .version import __version__
 # Importing Keyprint must not cost what only some programs need: `typing`, `inspect`, `json`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .argument import Argument
     from .cached_step import CachedStep, Chain, cached
     from .dispatch import Kernel, Observations, jit
     from .function_key import FunctionKey
+    from .language.kernel import func as func
+    from .language.kernel import kernel as kernel
     from .packages import Packages
     from .serializers import Serializer
     from .signature import register_argument
@@ -116,7 +120,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name in _LATER:
         module, inner = _LATER[name], name
     else:

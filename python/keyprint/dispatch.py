@@ -450,8 +450,12 @@ class _Brain:
         guards = Guards()
         context.target = asked[0] if asked else self.target
         if isinstance(context.target, LiveTarget):
-            context.target.fill()
-            context.target = guards.name(context.target.state, "value")[0]
+            live = context.target
+            live.fill()
+            context.target = guards.name(live.state, "value")[0]
+            if live.show is not None:
+                shown = live.show(context.target)
+                context.values["target"] = lambda: shown
         identity = context.target
         if isinstance(identity, Target):
             identity, context.device = identity.identity, identity.device

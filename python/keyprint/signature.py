@@ -283,7 +283,7 @@ class _Maker:
         raise SignatureError(
             f"the argument `{path}` is a `{scalar}`: expected {expected}, found {_a(type_name(value))}",
             code="argument-type",
-            hint="pass a tuple or a `Vector` where a vector is wanted"
+            hint="pass a Python number; for a vector, a tuple or a `Vector`"
             if hasattr(value, "__len__")
             else "convert it: `float(...)`"
             if is_float

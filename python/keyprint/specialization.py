@@ -147,13 +147,14 @@ class LiveTarget:
     """A target that changes now and then: looked at in each launch, and made when there is none.
 
     ``make()`` returns it; :meth:`reset` has it made anew. What launches look at is a dict: that costs a nanosecond,
-    where a function would cost a call.
+    where a function would cost a call. ``show(target)`` returns it for people, with names: that is what ``why`` compares.
     """
 
-    __slots__ = ("_make", "state")
+    __slots__ = ("_make", "show", "state")
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Any], show: Callable[[Any], Any] | None = None) -> None:
         self._make = make
+        self.show = show
         #: The target, by the name `value`: launches look at the version of this dict.
         self.state: dict[str, Any] = {"value": None}
 

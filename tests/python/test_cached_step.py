@@ -870,3 +870,12 @@ def test_steps_by_function_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert make()(1) == 11
     monkeypatch.setattr(sys.modules[__name__], "_helper", lambda x: -x)
     assert make()(1) == -1
+
+
+def test_cached_functions_by_function_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make() -> Any:
+        return kp.cached(store=kp.Store(tmp_path), step_key=kp.FunctionKey)(_helped_step)
+
+    assert make()(1) == 2
+    monkeypatch.setattr(sys.modules[__name__], "HELPED", 10)
+    assert make()(1) == 11

@@ -91,5 +91,40 @@ def test_every_error_code_is_in_the_guides() -> None:
     assert [code for code in FINGERPRINT_CODES if f"`{code}`" not in guide] == []
     guide = (ROOT / "docs" / "store.md").read_text()
     assert [code for code, text in STORE_CODES.items() if f"| `{code}` | {text} |" not in guide] == []
-    guide = (ROOT / "docs" / "kernels.md").read_text()
+    guide = (ROOT / "docs" / "function-keys.md").read_text()
     assert [code for code, text in FUNCTION_CODES.items() if f"| `{code}` | {text} |" not in guide] == []
+
+
+TYPED = """
+import numpy as np
+import keyprint as kp
+
+
+@kp.func
+def twice(x: kp.f32) -> kp.f32:
+    return 2 * x
+
+
+@kp.kernel(graph=True)
+def saxpy(a: kp.f32, x: kp.types.NDArray[kp.f32, 1]) -> None:
+    for i in x:
+        x[i] += twice(a)
+
+
+saxpy(1.0, np.ones(3, np.float32))
+digest: str = kp.fingerprint(saxpy.why()).hex()
+"""
+
+
+def test_programs_can_be_checked_for_types(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    program = tmp_path / "typed.py"
+    program.write_text(TYPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(program)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -203,6 +203,9 @@ class Facts:
         if isinstance(value, type) and value.__module__ == "builtins" and value.__name__ in _PYTHON:
             return ("builtin", value.__name__)
         function = function_of(value)
+        if isinstance(value, types.FunctionType) and value.__module__.startswith("keyprint."):
+            # Functions of the library are for programs: kernels have functions of the language.
+            return ("object", value, f"`{value.__name__}`")
         if function is not None:
             return ("function", function, None)
         if isinstance(value, types.ModuleType):

@@ -25,7 +25,8 @@ from .toolchain import compile_c
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, overload
 
     from ..specialization import Specialization
     from .task_graph import TaskGraph
@@ -79,6 +80,21 @@ def func(function: Any = None) -> Any:
         return made if wrap is None else wrap(made)
 
     return make if function is None else make(function)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def kernel(function: Callable[..., Any]) -> Any: ...
+
+    @overload
+    def kernel(
+        *,
+        fastcache: bool | None = None,
+        graph: bool = False,
+        checkpoints: bool = False,
+        on_drift: str = "raise",
+    ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def kernel(

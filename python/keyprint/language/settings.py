@@ -75,8 +75,23 @@ def _target() -> Any:
     return target(current)
 
 
+def _shown(target: Any) -> dict[str, Any]:
+    arch, processor, compiler, flags, (default_int, default_float, debug) = target
+    return {
+        "arch": arch,
+        "processor": processor,
+        "compiler": " ".join(str(one) for one in compiler if one),
+        "march": next((flag[7:] for flag in flags if flag.startswith("-march=")), ""),
+        "fast_math": "-ffast-math" in flags,
+        "contract": "-ffp-contract=fast" in flags,
+        "default_int": default_int,
+        "default_float": default_float,
+        "debug": debug,
+    }
+
+
 #: What kernels are compiled for: settings, processor and compiler.
-TARGET = LiveTarget(_target)
+TARGET = LiveTarget(_target, _shown)
 
 
 def default_int() -> DType:

@@ -56,6 +56,17 @@ CASES = {
             x[0] = f(1, 2)
         """,
     ),
+    "a function of the library": (
+        "call",
+        "`ndarray` cannot be called in a kernel",
+        "compute the rest outside",
+        "kp.ndarray(kp.f32, 3)",
+        """
+        @kp.kernel
+        def k(x: kp.template()):
+            y = kp.ndarray(kp.f32, 3)
+        """,
+    ),
     "a missing argument": (
         "argument-count",
         "`f` is not given `b`",

@@ -295,3 +295,31 @@ def test_arguments_of_the_compiler_count(tmp_path):
     assert [one[0] for one in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
     again = run(tmp_path, KEYPRINT_CC="cc -DONE")
     assert [one[0] for one in eval(again.stderr.splitlines()[-2])] == [0, 0, 0]
+
+
+WORDS = """
+import keyprint as kp
+
+
+@kp.kernel
+def k(x: kp.types.NDArray[kp.f64, 1]):
+    for i in x:
+        x[i] = 1
+
+
+x = kp.ndarray(kp.f64, 1)
+for settings in ({}, {"fast_math": True}, {"debug": True}, {"march": "x86-64-v2"}):
+    kp.init(**settings)
+    k(x)
+    print(k.why())
+"""
+
+
+def test_targets_are_compared_in_words(tmp_path):
+    done = run(tmp_path, program=WORDS)
+    assert done.returncode == 0, done.stderr
+    first, *others = done.stdout.splitlines()
+    assert first == "miss: first compile"
+    assert "`target['fast_math']`: False -> True" in others[0]
+    assert "`target['debug']`: False -> True" in others[1]
+    assert "`target['march']`: 'native' -> 'x86-64-v2'" in others[2]
