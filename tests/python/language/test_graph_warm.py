@@ -18,22 +18,9 @@ import dataclasses
 import sys
 import numpy as np
 import keyprint as kp
-import keyprint._native as native
 from stages import Stage
 
-if "warm" in sys.argv:
-    def refuse(*_):
-        raise SystemExit("a warm process compiles")
-
-    import keyprint.language.kernel as kernel
-    import keyprint.language.toolchain as toolchain
-    kernel._lower = refuse
-    kernel.compile_c = toolchain._compile_c = toolchain._identify_compiler = refuse
-    class Refuse:
-        parse = staticmethod(refuse)
-        from_bytes = staticmethod(native.SourceTable.from_bytes)
-    import keyprint.sources
-    keyprint.sources.SourceTable = Refuse
+import only_warm
 
 V, I = kp.types.NDArray[kp.i32, 1], kp.types.NDArray[kp.i32, 0]
 
@@ -208,7 +195,11 @@ def run(directory, *arguments, program=PROGRAM, stages=STAGES):
     done = subprocess.run(
         [sys.executable, "program.py", *arguments],
         cwd=directory,
-        env={**known, "KEYPRINT_CACHE_DIR": str(directory / "store")},
+        env={
+            **known,
+            "PYTHONPATH": os.path.dirname(__file__),
+            "KEYPRINT_CACHE_DIR": str(directory / "store"),
+        },
         capture_output=True,
         text=True,
         timeout=120,
@@ -257,7 +248,11 @@ def test_options_are_part_of_the_key(tmp_path):
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
-        env={**os.environ, "KEYPRINT_CACHE_DIR": str(tmp_path / "store")},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.path.dirname(__file__),
+            "KEYPRINT_CACHE_DIR": str(tmp_path / "store"),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -267,7 +262,7 @@ def test_options_are_part_of_the_key(tmp_path):
 
 
 def test_an_older_record_is_a_miss(tmp_path):
-    before = "import keyprint._native as native\n"
+    before = "import keyprint as kp\n"
     older = "import keyprint.language.kernel as older\nolder._TOOL = (older._TOOL[0], older._TOOL[1][:-1] + '1')\n"
     cold, compiled = run(tmp_path, program=PROGRAM.replace(before, before + older))
     assert compiled.startswith("[1, 1, 1, 1, 1, 1, 1, 3] ")

@@ -14,22 +14,8 @@ import dataclasses
 import sys
 import numpy as np
 import keyprint as kp
-import keyprint._native as native
 
-if "warm" in sys.argv:
-    # Any of these would be the end of a cold start.
-    def refuse(*_):
-        raise SystemExit("a warm process compiles")
-
-    import keyprint.language.kernel as kernel
-    import keyprint.language.toolchain as toolchain
-    kernel._lower = refuse
-    kernel.compile_c = toolchain._compile_c = toolchain._identify_compiler = refuse
-    class Refuse:
-        parse = staticmethod(refuse)
-        from_bytes = staticmethod(native.SourceTable.from_bytes)
-    import keyprint.sources
-    keyprint.sources.SourceTable = Refuse
+import only_warm
 
 SCALE = 3
 
@@ -94,7 +80,12 @@ def run(directory, *arguments, program=PROGRAM, **environment):
     return subprocess.run(
         [sys.executable, "program.py", *arguments],
         cwd=directory,
-        env={**known, "KEYPRINT_CACHE_DIR": str(directory / "store"), **environment},
+        env={
+            **known,
+            "PYTHONPATH": os.path.dirname(__file__),
+            "KEYPRINT_CACHE_DIR": str(directory / "store"),
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=120,
