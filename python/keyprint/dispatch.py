@@ -185,8 +185,8 @@ def jit(
     ``on_opaque(path, value)`` is told of arguments of which nothing says what counts, which are refused without it:
     the compiler says what it reads of them (``value`` of such an argument is the object and a
     recorder), and what it makes stays in memory. Members that are read and not there are refused; with
-    ``absent_members`` the compiler is told of them instead, and refuses them itself. ``variant`` is whatever else tells what the compiler makes of the
-    function: a plain value, which is part of the key.
+    ``absent_members`` the compiler is told of them instead, and refuses them itself. ``variant`` is whatever else
+    tells what the compiler makes of the function: a plain value, which is part of the key.
 
     When a global or anything else that the function reads changes after it was compiled, the next call raises
     :class:`~keyprint.DriftError`; with ``on_drift="rekey"`` it compiles again, or finds what it had before.

@@ -45,13 +45,7 @@ impl Writer<'_> {
             self.hoisted.extend(made);
         }
         for id in locals {
-            let local = &self.kernel.locals[id as usize];
-            let (t, name, lanes) = (self.functions.type_of(local.scalar), self.local_name(id), local.lanes);
-            self.push(&if lanes > 0 {
-                format!("{t} {name}[{lanes}] = {{0}};")
-            } else {
-                format!("{t} {name} = 0;")
-            });
+            self.declare(id);
         }
         let mut row: Vec<&Statement> = Vec::new();
         for statement in &block.statements {

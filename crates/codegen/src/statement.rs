@@ -234,7 +234,7 @@ impl<'k> Writer<'k> {
 
     // -- Blocks ----------------------------------------------------------------------------------
 
-    pub(crate) fn braced(&mut self, head: &str, block: &Block) {
+    fn braced(&mut self, head: &str, block: &Block) {
         self.push(&format!("{head} {{"));
         self.level += 1;
         self.block_inside(block);
@@ -245,19 +245,25 @@ impl<'k> Writer<'k> {
     pub(crate) fn block_inside(&mut self, block: &Block) {
         let first_sets = first_sets(block);
         for id in &block.locals {
-            let local = &self.kernel.locals[*id as usize];
-            let (t, name) = (self.functions.type_of(local.scalar), self.local_name(*id));
             if first_sets.contains(id) {
                 self.open.insert(*id);
-            } else if local.lanes > 0 {
-                self.push(&format!("{t} {name}[{}] = {{0}};", local.lanes));
             } else {
-                self.push(&format!("{t} {name} = 0;"));
+                self.declare(*id);
             }
         }
         for statement in &block.statements {
             self.statement(statement);
         }
+    }
+
+    /// Declares a local, with zeros in it.
+    pub(crate) fn declare(&mut self, id: LocalId) {
+        let (t, name, lanes) = (self.type_of(id), self.local_name(id), self.kernel.locals[id as usize].lanes);
+        self.push(&if lanes > 0 {
+            format!("{t} {name}[{lanes}] = {{0}};")
+        } else {
+            format!("{t} {name} = 0;")
+        });
     }
 
     pub(crate) fn statement(&mut self, statement: &Statement) {

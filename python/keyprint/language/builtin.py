@@ -214,7 +214,6 @@ graph: Final = SimpleNamespace(
         "graph.parallel", "A section that may run beside others: `with graph.parallel():`.", _Nothing
     ),
 )
-graph_do_while, graph_parallel_context, graph_parallel = (
-    *(graph.do_while, graph.parallel_context),
-    graph.parallel,
-)
+graph_do_while = graph.do_while
+graph_parallel_context = graph.parallel_context
+graph_parallel = graph.parallel

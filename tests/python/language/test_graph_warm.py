@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import enum
-import os
-import subprocess
-import sys
 
 import pytest
+from programs import start
 
 from keyprint import plain
 from keyprint.language.graph_kernel import labels_of
@@ -189,22 +187,8 @@ class Stage(enum.IntEnum):
 
 
 def run(directory, *arguments, program=PROGRAM, stages=STAGES):
-    (directory / "program.py").write_text(program)
     (directory / "stages.py").write_text(stages)
-    known = {name: value for name, value in os.environ.items() if not name.startswith("KEYPRINT")}
-    done = subprocess.run(
-        [sys.executable, "program.py", *arguments],
-        cwd=directory,
-        env={
-            **known,
-            "PYTHONPATH": os.path.dirname(__file__),
-            "KEYPRINT_CACHE_DIR": str(directory / "store"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = start(directory, program, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr.splitlines()[-1]
 
@@ -244,21 +228,9 @@ def test_labels_are_part_of_the_key(tmp_path, edit, compiled):
 def test_options_are_part_of_the_key(tmp_path):
     run(tmp_path)
     edited = PROGRAM.replace("@kp.kernel(graph=True)\ndef parameter_loop", "@kp.kernel\ndef parameter_loop")
-    (tmp_path / "program.py").write_text(edited)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.path.dirname(__file__),
-            "KEYPRINT_CACHE_DIR": str(tmp_path / "store"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    assert edited != PROGRAM
     # What is no graph must not find what was compiled for one.
-    assert "`graph.do_while` needs a kernel that is a graph" in done.stderr
+    assert "`graph.do_while` needs a kernel that is a graph" in start(tmp_path, edited).stderr
 
 
 def test_an_older_record_is_a_miss(tmp_path):

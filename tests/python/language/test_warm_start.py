@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from programs import start
 
 PROGRAM = """
 import dataclasses
@@ -75,21 +74,7 @@ print(primal.cache_key_generated, primal.cache_validated, primal.cache_loaded, p
 
 
 def run(directory, *arguments, program=PROGRAM, **environment):
-    (directory / "program.py").write_text(program)
-    known = {name: value for name, value in os.environ.items() if not name.startswith("KEYPRINT")}
-    return subprocess.run(
-        [sys.executable, "program.py", *arguments],
-        cwd=directory,
-        env={
-            **known,
-            "PYTHONPATH": os.path.dirname(__file__),
-            "KEYPRINT_CACHE_DIR": str(directory / "store"),
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return start(directory, program, *arguments, **environment)
 
 
 def test_a_warm_process(tmp_path):
