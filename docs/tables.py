@@ -27,6 +27,7 @@ REMEDIES: dict[str, dict[str, str]] = {
         "entangled": "describe links by name or index with a rule, or skip them",
         "malformed-reduction": "mend `__reduce_ex__`, or give the class a rule",
         "no-identity": "describe the value by content",
+        "no-value": "use a member of an enum, or an instance of a class that has a name",
         "not-durable": "describe the value by content; lenient mode takes it, for this process only",
         "not-importable": "move it to module level, give its owner a rule, or use lenient mode",
         "not-reducible": "give the class a rule, or leave the field out with `kp.no_fingerprint()`",

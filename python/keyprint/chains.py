@@ -11,7 +11,8 @@ import sys
 import types
 
 from ._native import fingerprint
-from .errors import FingerprintError, FunctionKeyError
+from .dynamic_access import dynamic
+from .errors import FingerprintError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ._native import Guards
     from .function_entry import FunctionEntry, Where
 
-__all__ = ["HEAP_TYPE", "Chains", "Reached", "dynamic", "function_of", "keeps_members", "lookup"]
+__all__ = ["HEAP_TYPE", "Chains", "Reached", "function_of", "keeps_members", "lookup"]
 
 #: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
 HEAP_TYPE: Final = 1 << 9
@@ -266,16 +267,6 @@ def function_of(value: Any) -> types.FunctionType | None:
             found = inner(value)
             return found if isinstance(found, types.FunctionType) else None
     return None
-
-
-def dynamic(what: str, where: Where) -> FunctionKeyError:
-    """Return the error for a door through which a function may read anything."""
-    function, file, line = where
-    return FunctionKeyError(
-        f"`{function}` uses {what} (`{file}`, line {line}), through which it may read anything",
-        code="dynamic-names",
-        hint="read what is needed by name; environment variables belong into `env`",
-    )
 
 
 def keeps_members(cls: type) -> bool:

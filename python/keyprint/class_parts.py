@@ -6,29 +6,24 @@ them do not; members of enums count by name and value.
 
 from __future__ import annotations
 
-import contextvars
+import _abc
+import abc
 import dataclasses
 import enum
 import functools
 import re
 import threading
 import types
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from . import rule
+from . import observable, rule
 from ._native import fingerprint
 from .errors import FingerprintError
 from .metadata import has_opted_out
+from .observable import parts_of
 
-__all__ = ["RULES", "annotation_texts", "attributes", "package_of"]
-
-#: What synchronises or remembers, and holds nothing that a result depends on.
-_BY_TYPE: Final = (
-    *(type(threading.Lock()), type(threading.RLock())),
-    *(weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet),
-)
+__all__ = ["RULES", "annotation_texts", "attributes", "package_of", "registered_classes"]
 
 #: Attributes of classes that say nothing about what a class does, or nothing stable.
 _NOISE: Final = frozenset(
@@ -85,7 +80,12 @@ def attributes(cls: type) -> dict[str, Any]:
         found["__orig_bases__"] = [_text(base) for base in own["__orig_bases__"]]
     if isinstance(cls, enum.EnumMeta):
         members: Mapping[str, Any] = cls.__members__
-        found["__members__"] = [(name, member._value_) for name, member in members.items()]
+        found["__members__"] = [
+            (name, member._value_, _own_attributes(member)) for name, member in members.items()
+        ]
+    registered = registered_classes(cls)
+    if registered:
+        found["__registered__"] = [_text(one) for one in registered]
     if "__dataclass_fields__" in own:
         found["__dataclass_fields__"] = [
             _dataclass_field(field) for field in own["__dataclass_fields__"].values()
@@ -100,6 +100,20 @@ def attributes(cls: type) -> dict[str, Any]:
     return found
 
 
+def registered_classes(cls: type) -> list[type]:
+    """Return the classes that were registered with an abstract class, by name."""
+    if not isinstance(cls, abc.ABCMeta):
+        return []
+    found = [one() for one in _abc._get_dump(cls)[0]]
+    return sorted((one for one in found if one is not None), key=lambda one: (one.__module__, one.__qualname__))
+
+
+def _own_attributes(member: Any) -> dict[str, Any]:
+    """Return what a program put on a member of an enum."""
+    known = {"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_hashable_", "_unhashable_"}
+    return {name: value for name, value in getattr(member, "__dict__", {}).items() if name not in known}
+
+
 def _dataclass_field(field: Any) -> tuple[Any, ...]:
     flags = (field.name, _text(field.type), field.init, field.repr, field.hash, field.compare)
     if has_opted_out(field.metadata):
@@ -107,7 +121,7 @@ def _dataclass_field(field: Any) -> tuple[Any, ...]:
         return flags
     given = [("default", field.default), ("factory", field.default_factory)]
     defaults = [(kind, value) for kind, value in given if value is not dataclasses.MISSING]
-    return (*flags, getattr(field, "kw_only", None), defaults)
+    return (*flags, getattr(field, "kw_only", None), defaults, dict(field.metadata))
 
 
 def _attrs_field(field: Any) -> tuple[Any, ...]:
@@ -116,7 +130,7 @@ def _attrs_field(field: Any) -> tuple[Any, ...]:
     default = field.default if factory is None else ("factory", factory)
     # What stands for no default is of the package, and goes by its name.
     known = _text(type(default)) if package_of(type(default)) in ("attr", "attrs") else (default,)
-    return (*flags, field.kw_only, known, field.converter, field.validator)
+    return (*flags, field.kw_only, known, field.converter, field.validator, dict(field.metadata))
 
 
 def _pydantic_field(field: Any) -> tuple[Any, ...]:
@@ -172,33 +186,17 @@ def package_of(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _parts_of(*names: str) -> Callable[[Any], Any]:
-    """Return a rule that counts attributes of an object, and the state of a subclass."""
-
-    def parts(value: Any) -> Any:
-        found = [getattr(value, name) for name in names]
-        return rule.ordered(type(value), *found, getattr(value, "__dict__", {}), tag="keyprint parts")
-
-    return parts
-
-
 #: How what classes are made of counts, where that differs from values. Functions are up to the caller.
 RULES: Final[dict[type, Any]] = {
-    functools._lru_cache_wrapper: _parts_of("__wrapped__"),
-    property: _parts_of("fget", "fset", "fdel"),
-    staticmethod: _parts_of("__func__"),
-    classmethod: _parts_of("__func__"),
-    functools.cached_property: _parts_of("func"),
-    functools.partialmethod: _parts_of("func", "args", "keywords"),
+    functools.cached_property: parts_of("func"),
+    functools.partialmethod: parts_of("func", "args", "keywords"),
     functools.singledispatchmethod: lambda value: rule.ordered(
         value.func, dict(value.dispatcher.registry), tag="keyprint dispatch"
     ),
-    threading.local: _parts_of(),
-    contextvars.ContextVar: lambda value: rule.leaf(value.name, tag="keyprint context"),
+    threading.local: parts_of(),
     TypeVar: lambda value: rule.leaf(value.__name__, tag="keyprint type variable"),
-    weakref.ReferenceType: lambda value: rule.ordered(value(), tag="keyprint reference"),
-    **{kind: rule.leaf(f"{kind.__module__}.{kind.__qualname__}") for kind in _BY_TYPE},
-    **{kind: _parts_of("__objclass__", "__name__") for kind in _DESCRIPTORS},
+    **observable.rules(),
+    **{kind: parts_of("__objclass__", "__name__") for kind in _DESCRIPTORS},
 }
 
 

@@ -37,6 +37,7 @@ FINGERPRINT_CODES: Final[dict[str, str]] = {
     "endless-reduction": "reducing an object keeps making new objects",
     "entangled": "a value with so many cycles that it cannot be told apart in reasonable time",
     "malformed-reduction": "`__reduce_ex__` returned something unusable",
+    "no-value": "a plain `object()`, which has an identity and no value",
     "no-identity": "an object that cannot be told apart from its successors at the same address",
     "not-durable": "a fingerprint that only means something in its own process, in strict mode",
     "not-importable": "a class, function or module that its name does not lead to, in strict mode",

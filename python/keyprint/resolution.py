@@ -5,6 +5,10 @@ modules, closure cells, class and instance members, and every function that is r
 becomes a named component: functions by what they mean, values by their fingerprint, installed packages
 by their version. What is read is read through guards, which tell later whether anything has changed.
 
+Every use of a name or member comes to exactly one end: it is *followed* (its code counts), *counted* (its
+value counts, and is guarded), *counted whole*, or *refused*. What does not count is a closed list
+(:mod:`keyprint.not_counted`).
+
 What a function reads of its *parameters* is found here too, through any depth of helpers; what they hold
 is a matter of the call (:mod:`keyprint.signature`).
 """
@@ -12,15 +16,16 @@ is a matter of the call (:mod:`keyprint.signature`).
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import types
-from _thread import RLock, allocate_lock
 from _weakref import ref
 
-from . import rule
+from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _short_text, fingerprint
 from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
-from .chains import Chains, Reached, dynamic, function_of
+from .chains import Chains, Reached, function_of
+from .dynamic_access import check_function, check_value, dynamic, reads_documentation
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
 from .packages import INTERPRETER
@@ -39,19 +44,13 @@ __all__ = ["Resolution", "Rules", "resolve"]
 #: A value that changes while it is read is read again this often.
 _ATTEMPTS: Final = 64
 
-#: Functions through which a function can read anything.
-_DYNAMIC: Final = frozenset(
-    {
-        *(("builtins", "eval"), ("builtins", "exec"), ("builtins", "globals"), ("builtins", "__import__")),
-        *(("builtins", "locals"), ("builtins", "vars")),
-        *(("importlib", "import_module"), ("importlib", "__import__"), ("os", "getenv"), ("os", "getenvb")),
-        *(("sys", "_getframe"), ("inspect", "currentframe"), ("pkgutil", "resolve_name")),
-    }
-)
-
 _ABSENT: Final = ("absent",)
 
-_LOCKS: Final = (type(allocate_lock()), type(RLock()))
+#: The ends that a use can come to, besides being refused.
+FOLLOWED: Final = "followed"
+COUNTED: Final = "counted"
+WHOLE: Final = "counted whole"
+EXEMPT: Final = "does not count"
 
 
 class Resolution:
@@ -60,6 +59,7 @@ class Resolution:
     __slots__ = (
         *(
             "components",
+            "ends",
             "entries",
             "fingerprint",
             "guards",
@@ -80,6 +80,8 @@ class Resolution:
         self.values: dict[str, Callable[[], Any]] = resolver.values
         #: Where each component is read first.
         self.where: dict[str, Where] = resolver.where
+        #: How each use that was met ended, by its label.
+        self.ends: dict[str, str] = resolver.ends
         self.guards: Guards = resolver.guards
         self.entries: list[FunctionEntry] = list(resolver.entries.values())
         self.root = root
@@ -136,6 +138,7 @@ class _Resolver:
         self.texts: dict[str, str] = {}
         self.values: dict[str, Callable[[], Any]] = {}
         self.where: dict[str, Where] = {}
+        self.ends: dict[str, str] = {}
         self.entries: dict[int, FunctionEntry] = {}
         self._names: dict[str, int] = {}
         self._pending: list[FunctionEntry] = []
@@ -150,6 +153,14 @@ class _Resolver:
         self._arrays: list[Any] = []
         self._fingerprinter: Fingerprinter | None = None
         self._class_fingerprinter: Fingerprinter | None = None
+        #: What code that was reached asks of things in general: `documentation`, `identity`, `order`.
+        self._asks: set[str] = set()
+        #: What is captured, by label: to tell which of it is the same.
+        self._captured: dict[str, tuple[Any, list[tuple[int, bool]]]] = {}
+        #: Functions and classes whose documentation, and order of members, may be asked for.
+        self._described: dict[str, Any] = {}
+        #: Abstract classes, and what was registered with them.
+        self._abstract: list[tuple[type, list[type]]] = []
 
     def run(self, value: Any, where: Where, bound: Any) -> FunctionEntry | None:
         root = None
@@ -164,6 +175,7 @@ class _Resolver:
             while self._pending:
                 self._read(self._pending.pop(0))
             changed = self._pass_on() or bool(self._pending)
+        self._answer()
         if self.chains.rechecks:
             rechecks = tuple(self.chains.rechecks)
             self.guards.set_recheck(lambda: all(recheck() for recheck in rechecks))
@@ -171,8 +183,45 @@ class _Resolver:
         self._is_running = False
         self._kept.clear()
         self._bound.clear()
+        self._captured.clear()
+        self._described.clear()
         self.chains.forget()
         return root
+
+    def _answer(self) -> None:
+        """Count what code that was reached asks of things in general, now that all of them are known."""
+        where = self._at
+        shared = self._shared()
+        if shared:
+            texts = sorted({f"{_name(one)} in {_name(other)}" for one, _, other, _ in shared})
+            self._put("shared objects", fingerprint(shared), ", ".join(texts[:4]), where)
+        if "documentation" in self._asks:
+            known = {label: getattr(value, "__doc__", None) for label, value in self._described.items()}
+            self._put("documentation", fingerprint(list(known.items())), f"of {len(known)} objects", where)
+            held = [(weakly(value), known[label]) for label, value in self._described.items()]
+            self.chains.rechecks.append(lambda: all(getattr(get(), "__doc__", None) == doc for get, doc in held))
+        if "order" in self._asks:
+            orders = [
+                (label, [name for name in vars(value) if name != "__doc__"])
+                for label, value in self._described.items()
+                if isinstance(value, type)
+            ]
+            self._put("order of members", fingerprint(orders), f"of {len(orders)} classes", where)
+
+    def _shared(self) -> list[tuple[str, int, str, int]]:
+        """Return which objects are met in several places, as far as the code that was reached can tell."""
+        is_asked = "identity" in self._asks
+        first: dict[int, tuple[str, int]] = {}
+        found = []
+        for label in sorted(self._captured):
+            value, met = self._captured[label]
+            if is_asked and not met and not _is_same_by_nature(value):
+                met = [(id(value), True)]
+            for at, (address, is_told_apart) in enumerate(met):
+                known = first.setdefault(address, (label, at))
+                if known != (label, at) and (is_told_apart or is_asked):
+                    found.append((*known, label, at))
+        return found
 
     # -- Functions -------------------------------------------------------------------------------
 
@@ -211,6 +260,7 @@ class _Resolver:
             # Byte code belongs to an interpreter.
             meaning = ("code", bytes(source.code), INTERPRETER, text)
         label = f"function {entry.name}"
+        self._described[label] = function
         extras = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
         # Some of it may be the program's notes to itself; all of it can be read by a compiler.
         if not self.guards.value(vars(function)):
@@ -233,8 +283,10 @@ class _Resolver:
             if how == "imported":
                 # From here on, submodules are where they are looked for.
                 self.chains.reach(entry, root, path, where)
-            elif how == "door":
+            elif how == "dynamic":
                 raise dynamic(f"`{root[1]}`", where)
+            elif how in ("documentation", "identity", "order"):
+                self._asks.add(how)
             elif how == "builtin":
                 if self.chains.reach(entry, root, path, where).value is not getattr(builtins, root[1]):
                     raise dynamic(f"a `{root[1]}` that is not the builtin", where)
@@ -280,44 +332,66 @@ class _Resolver:
     # -- What is found ---------------------------------------------------------------------------
 
     def _add(self, reached: Reached, how: str, where: Where) -> None:
-        """Make a component of what a chain leads to."""
-        label = reached.label
-        if label.partition(" ")[2] in self.rules.ignore:
-            return
+        """Bring a use of what a chain leads to, to its end."""
         mode = how if how in ("annotation", "type") else "value"
-        key = (label, mode, id(reached.value), reached.state, reached.owner is not None)
-        if key in self._followed:
-            return
-        self._followed.add(key)
-        self._at = where
+        key = (reached.label, mode, id(reached.value), reached.state, reached.owner is not None)
+        if key not in self._followed:
+            self._followed.add(key)
+            self._at = where
+            self.ends[reached.label] = self._conclude(reached, how, where)
+
+    def _conclude(self, reached: Reached, how: str, where: Where) -> str:
+        """Make a component of what a chain leads to; return how that ended."""
+        label, value = reached.label, reached.value
+        if label.partition(" ")[2] in self.rules.ignore:
+            return EXEMPT
         if reached.state == "absent":
             self._put(label, fingerprint(_ABSENT), "not defined", where)
-            return
+            return COUNTED
         if reached.owner is not None:
-            # A method: what it reads of its first argument is read of what it was found on.
-            self._bind(self.target(reached), 0, reached.owner_label, reached.owner, where)
+            name = label.rpartition(".")[2]
+            if observable.is_log_call(reached.owner, name):
+                return EXEMPT
+            target = self.target(reached)
+            if target is None:
+                # A method that cannot be followed may read anything of what it was found on.
+                self._count(reached.owner_label, reached.owner, where)
+            else:
+                # What a method reads of its first argument is read of what it was found on.
+                self._bind(target, 0, reached.owner_label, reached.owner, where)
         if how == "type":
-            kind = type(reached.value)
-            self._put(
-                f"type of {label}",
-                fingerprint((kind.__module__, kind.__qualname__)),
-                kind.__qualname__,
-                where,
-            )
-            return
+            kind = type(value)
+            parts = (kind.__module__, kind.__qualname__, self._class(kind))
+            self._put(f"type of {label}", fingerprint(parts), kind.__qualname__, where)
+            return COUNTED
         if how == "annotation":
-            self._put(label, fingerprint(self._annotation(reached.value)), _text(reached.value), where)
-            return
+            self._put(label, fingerprint(self._annotation(value)), _text(value), where)
+            return COUNTED
+        if observable.is_standard_stream(value):
+            return EXEMPT
+        self._count(label, value, where)
+        if function_of(value) is not None or isinstance(value, type):
+            return FOLLOWED
+        return WHOLE if reached.state == "whole" else COUNTED
+
+    def _count(self, label: str, value: Any, where: Where) -> None:
+        """Count a value: all of it."""
         try:
-            digest = self._value(label, reached.value, where)
+            digest = self._value(label, value, where)
         except FunctionKeyError as error:
-            if error.code == "dynamic-names" or not self._is_installed(label):
+            if error.code != "unidentified" or not self._is_installed(label):
                 raise
-            # What a package keeps under a name is its own business.
-            digest = fingerprint(("outside", label))
-        self._put(label, digest, _text(reached.value), where)
-        if label not in self.values and not isinstance(reached.value, (types.FunctionType, type)):
-            self.values[label] = weakly(reached.value)
+            if isinstance(value, tuple):
+                # `sys.version_info` and the like: of types that have no name.
+                digest = self._value(label, tuple(value), where)
+            elif callable(value):
+                # What a package keeps behind a function is its own business.
+                digest = fingerprint(("outside", label))
+            else:
+                raise
+        self._put(label, digest, _text(value), where)
+        if label not in self.values and not isinstance(value, (types.FunctionType, type)):
+            self.values[label] = weakly(value)
 
     def _put(self, label: str, digest: Fingerprint, text: str, where: Where) -> None:
         known = self.components.get(label)
@@ -374,17 +448,19 @@ class _Resolver:
     def _value(self, label: str, value: Any, where: Where) -> Fingerprint:
         """Return the digest of a value, following the functions and classes in it."""
         self._at = where
+        check_value(value, where)
         reference = self._reference(value, where)
         if reference is not None:
             return fingerprint(reference)
         watched = self.guards.value(value)
         self._arrays.clear()
         try:
-            digest, classes = self._values()._with_classes(value)
+            digest, classes, met = self._values()._with_classes(value)
         except FingerprintError as error:
             raise self._unidentified(label, error, where) from error
         if self._arrays:
             raise self._writable(label, where)
+        self._captured.setdefault(label, (value, met))
         for cls in in_order(classes):
             self._class(cls)
         if not watched:
@@ -406,30 +482,34 @@ class _Resolver:
         if function is not None:
             version = self._version_of(function)
             if version is not None and function is value:
-                if (function.__module__, function.__qualname__) in _DYNAMIC:
-                    raise dynamic(f"`{function.__module__}.{function.__qualname__}`", where)
+                check_function(function.__module__, function.__qualname__, where)
+                if reads_documentation(function.__module__, function.__qualname__):
+                    self._asks.add("documentation")
                 return "outside", module_of(function), function.__qualname__, self._content(function, where)
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
             return "function", self.entry(function).name, type(value).__qualname__, extra
-        named = self._named(value)
-        if named is not None:
-            return named
         if isinstance(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, (types.ModuleType, type(None))
         ):
-            if (value.__module__, value.__name__) in _DYNAMIC:
-                raise dynamic(f"`{value.__name__}`", where)
+            check_function(value.__module__, value.__name__, where)
+            if value is id:
+                self._asks.add("identity")
+            elif value is vars or value is dir:
+                self._asks.add("order")
             if self._version_of(value) is None:
                 self._native_module(value.__module__)
             return "builtin", value.__module__, value.__qualname__
-        return None
+        return self._named(value)
 
     def _named(self, value: Any) -> tuple[object, ...] | None:
         """Return what stands for something callable that an installed package has under its name."""
-        if isinstance(value, (types.BuiltinFunctionType, types.MethodType)) or not callable(value):
+        if not callable(value):
             return None
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodType)):
+            # Bound to what a module keeps for itself: `random.random`.
+            module, name = type(value.__self__).__module__, value.__name__
         name = name or getattr(value, "__name__", None)
         if not isinstance(module, str) or not isinstance(name, str) or hasattr(value, "__wrapped__"):
             return None
@@ -450,6 +530,10 @@ class _Resolver:
         registry = vars(function).get("registry")
         if registry is not None and module_of(function) == "functools":
             # What `singledispatch` makes also holds caches.
+            table = _table_behind(function)
+            if table is None or not self.guards.value(table):
+                known = dict(registry)
+                self.chains.rechecks.append(lambda: dict(registry) == known)
             return [bytes(self._value(f"registry {function.__qualname__}", dict(registry), where))]
         if function.__closure__ is None and "__wrapped__" not in vars(function):
             return None
@@ -492,32 +576,27 @@ class _Resolver:
 
     def _values(self) -> Fingerprinter:
         if self._fingerprinter is None:
-            self._fingerprinter = Fingerprinter(mode="strict", overrides=self._overrides())
+            self._fingerprinter = Fingerprinter(mode="strict", overrides=self._overrides(), _observable=True)
         return self._fingerprinter
 
     def _overrides(self) -> dict[type, Any]:
         overrides: dict[type, Any] = {
+            **observable.rules(),
             types.FunctionType: self._rule_function,
+            types.BuiltinFunctionType: self._rule_builtin,
+            types.ModuleType: self._rule_module,
             type: self._rule_class,
-            # Code that goes through a dict sees its order.
-            dict: lambda value: rule.ordered_items() if type(value) is dict else NotImplemented,
-            # What synchronises holds nothing that is compiled.
-            **{kind: rule.leaf(kind.__qualname__, tag="keyprint lock") for kind in _LOCKS},
         }
-        typing = sys.modules.get("typing")
-        if typing is not None:
-            overrides[typing.ForwardRef] = lambda value: rule.leaf(value.__forward_arg__, tag="keyprint name")
+        enum = sys.modules.get("enum")
+        if enum is not None:
+            overrides[enum.EnumMeta] = self._rule_class
+        overrides[type(os.environ)] = self._rule_dynamic
         numpy = sys.modules.get("numpy")
         if hasattr(numpy, "ndarray"):
             overrides[numpy.ndarray] = self._rule_array  # type: ignore[union-attr]
         torch = sys.modules.get("torch")
         if hasattr(torch, "Tensor"):
             overrides[torch.Tensor] = self._rule_array  # type: ignore[union-attr]
-        functools = sys.modules.get("functools")
-        if functools is not None:
-            overrides[functools._lru_cache_wrapper] = lambda value: rule.ordered(
-                value.__wrapped__, tag="keyprint parts"
-            )
         overrides[NdArray] = self._rule_array
         field = sys.modules.get(f"{__package__}.language.field")
         if field is not None:
@@ -533,6 +612,17 @@ class _Resolver:
         reference = self._reference(function, self._at)
         assert reference is not None
         return rule.leaf(repr(reference), tag="keyprint function")
+
+    def _rule_builtin(self, function: types.BuiltinFunctionType) -> Any:
+        self._reference(function, self._at)
+        return NotImplemented
+
+    def _rule_module(self, module: types.ModuleType) -> Any:
+        return rule.leaf(repr(self._module(module, self._at)), tag="keyprint module")
+
+    def _rule_dynamic(self, value: Any) -> Any:
+        check_value(value, self._at)
+        return NotImplemented
 
     def _rule_class(self, cls: type) -> Any:
         self._class(cls)
@@ -568,6 +658,7 @@ class _Resolver:
         if known is not None:
             return known
         name = self._classes[cls] = f"{cls.__module__}.{cls.__qualname__}"
+        self._registered(cls)
         if cls is object or cls.__module__ == "builtins" or self._version_of(cls) is not None:
             return name
         number = self._names[name] = self._names.get(name, 0) + 1
@@ -578,15 +669,18 @@ class _Resolver:
         from .class_parts import RULES, attributes
 
         label = f"class {name}"
+        self._described[label] = cls
         if not self.guards.type(cls):
             self.chains.rechecks.append(lambda: False)
         if self._class_fingerprinter is None:
-            self._class_fingerprinter = Fingerprinter(mode="strict", overrides={**RULES, **self._overrides()})
+            self._class_fingerprinter = Fingerprinter(
+                mode="strict", overrides={**RULES, **self._overrides()}, _observable=True
+            )
         self._arrays.clear()
         parts = []
         for attribute, value in attributes(cls).items():
             try:
-                digest, classes = self._class_fingerprinter._with_classes(value)
+                digest, classes, _ = self._class_fingerprinter._with_classes(value)
             except FingerprintError as error:
                 raise self._unidentified(f"{label}.{attribute}", error, self._at) from error
             if self._arrays:
@@ -596,9 +690,36 @@ class _Resolver:
                 self._class(other)
             if not isinstance(value, _BEHAVIOUR) and not self.guards.value(value):
                 self._recheck(value, digest, self._class_fingerprinter)
+        for member in getattr(cls, "__members__", {}).values() if _is_enum(cls) else ():
+            # What is put on members changes nothing about their class.
+            if not self.guards.value(member):
+                extras = vars(member)
+                self._recheck(extras, self._class_fingerprinter(extras), self._class_fingerprinter)
         bases = [self._class(base) for base in (*cls.__bases__, type(cls))]
         self._put(label, fingerprint((sorted(parts), bases)), f"class {name}", self._at)
         return name
+
+    def _registered(self, cls: type) -> None:
+        """Count the classes of the program that were registered with an abstract class, and those to come."""
+        abc = sys.modules.get("abc")
+        if abc is None or not isinstance(cls, abc.ABCMeta):
+            return
+        from .class_parts import registered_classes
+
+        known = registered_classes(cls)
+        own = [one for one in known if self._version_of(one) is None]
+        if own:
+            names = [f"{one.__module__}.{one.__qualname__}" for one in own]
+            self._put(f"registered with {cls.__qualname__}", fingerprint(names), ", ".join(names), self._at)
+        if not self._abstract:
+            abstract, token = self._abstract, abc.get_cache_token()
+            self.chains.rechecks.append(
+                lambda: (
+                    abc.get_cache_token() == token
+                    or all(registered_classes(one) == known for one, known in abstract)
+                )
+            )
+        self._abstract.append((cls, known))
 
     def _named_constants(self, annotation: object, names: dict[str, Any]) -> None:
         """Count the types of the kernel language that an annotation names which is written as a text."""
@@ -671,8 +792,8 @@ class _Resolver:
                         changed |= self._pass(entry, root, path, "whole", where)
                     continue
                 reached = self.chains.reach(entry, callee, callee_path, where)
-                if reached.value is isinstance and slot == 0 and root[0] == "parameter":
-                    # The class of an argument counts in any case.
+                if reached.value is isinstance and slot == 0 and self._only_types(entry, one):
+                    changed |= self._pass(entry, root, path, "type", where)
                     continue
                 target = self.target(reached)
                 parameter = None if target is None else target[0].slot(slot, target[1])
@@ -694,6 +815,24 @@ class _Resolver:
                     else:
                         self._add(self.chains.walk(start, path, where), how, where)
         return changed
+
+    def _only_types(self, entry: FunctionEntry, one: tuple[Any, ...]) -> bool:
+        """Whether a call of `isinstance` asks for nothing but the type of an object."""
+        call = one[6]
+        given = [other for other in entry.passes if other[6] == call and other[4] == 1]
+        if not given:
+            return False
+        for root, path, _, _, _, line, _ in given:
+            if root[0] == "parameter":
+                return False
+            classes = self.chains.reach(entry, root, path, entry.where(line)).value
+            for cls in classes if isinstance(classes, tuple) else (classes,):
+                if not isinstance(cls, type) or getattr(cls, "_is_protocol", False):
+                    return False
+                check = type(cls).__instancecheck__
+                if check is not type.__instancecheck__ and type(cls).__module__ != "abc":
+                    return False
+        return True
 
     def _pass(
         self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], how: str, where: Where
@@ -786,6 +925,12 @@ class _Resolver:
     # -- Trouble ---------------------------------------------------------------------------------
 
     def _unidentified(self, label: str, error: FingerprintError, where: Where) -> FunctionKeyError:
+        cause = error.__cause__
+        if isinstance(cause, FunctionKeyError):
+            # Refused by what is known here, somewhere inside of the value.
+            return cause
+        if isinstance(cause, FingerprintError):
+            error = FingerprintError(str(cause.args[0]), code=cause.code, path=error.path, hint=cause.hint)
         function, file, line = where
         place = "" if error.path == "$" else f" at `{error.path}`"
         return FunctionKeyError(
@@ -808,6 +953,32 @@ class _Resolver:
 
 #: Members of classes that are followed as functions, and need no watching of their own.
 _BEHAVIOUR: Final = (types.FunctionType, staticmethod, classmethod, property)
+
+
+def _table_behind(dispatcher: types.FunctionType) -> Any:
+    """Return the table that `functools.singledispatch` looks functions up in."""
+    dispatch = vars(dispatcher).get("dispatch")
+    if isinstance(dispatch, types.FunctionType) and "registry" in dispatch.__code__.co_freevars:
+        at = dispatch.__code__.co_freevars.index("registry")
+        found = (dispatch.__closure__ or ())[at].cell_contents
+        return found if type(found) is dict else None
+    return None
+
+
+def _is_enum(cls: type) -> bool:
+    enum = sys.modules.get("enum")
+    return enum is not None and isinstance(cls, enum.EnumMeta)
+
+
+def _is_same_by_nature(value: Any) -> bool:
+    """Whether there is one of a value for all: constants, small numbers, short texts."""
+    if type(value) is int:
+        return -5 <= value <= 256
+    return value is None or type(value) in (bool, type(Ellipsis)) or (type(value) in (str, bytes) and len(value) < 2)
+
+
+def _name(label: str) -> str:
+    return f"`{label.partition(' ')[2]}`"
 
 
 def _text(value: Any) -> str:

@@ -73,7 +73,7 @@ class _Meaning:
     def _walk(self, value: Any) -> tuple[Fingerprint, list[type]]:
         """Return the fingerprint of a value and all classes met in it."""
         self._named.clear()
-        found, classes = self._fingerprinter._with_classes(value)
+        found, classes, _ = self._fingerprinter._with_classes(value)
         return found, [*classes, *self._named]
 
     def of_value(self, value: Any) -> Fingerprint:

@@ -12,7 +12,7 @@ from typing import Any
 
 from blake3 import blake3
 
-DOMAIN = b"keyprint fingerprint encoding 1"
+DOMAIN = b"keyprint fingerprint encoding 2"
 KEY = blake3(DOMAIN).digest()
 LIMIT = 4096
 

@@ -41,7 +41,7 @@ def test_every_code_is_tested() -> None:
 
 def test_the_codes_of_functions_are_those_that_are_used_and_tested() -> None:
     package = HERE.parent.parent / "python" / "keyprint"
-    names = ("chains", "dispatch", "function_key", "parameters", "resolution", "signature")
+    names = ("chains", "dispatch", "dynamic_access", "function_key", "parameters", "resolution", "signature")
     used = "".join((package / f"{name}.py").read_text() for name in names)
     assert set(re.findall(r'code="([a-z-]+)"', used)) == set(FUNCTION_CODES)
     tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")

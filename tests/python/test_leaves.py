@@ -114,3 +114,13 @@ def test_a_fingerprint_is_a_value() -> None:
     assert kp.fingerprint(inner) == kp.fingerprint(kp.Fingerprint(str(inner)))
     assert kp.fingerprint(inner) != kp.fingerprint(bytes(inner))
     assert kp.fingerprint(inner) != kp.fingerprint([1])
+
+
+def test_what_has_identity_and_no_value_is_refused() -> None:
+    with pytest.raises(kp.FingerprintError) as caught:
+        kp.fingerprint({"missing": [object()]})
+    assert caught.value.code == "no-value"
+    assert "$['missing'][0]" in str(caught.value)
+    assert "enum" in str(caught.value)
+    # Leniently it is what it is, in this process.
+    assert kp.fingerprint(object(), mode="lenient") is not None

@@ -45,7 +45,7 @@ def test_a_list_that_another_thread_changes() -> None:
         while not stop.is_set():
             value.append(st.Reduced(0))
             del value[0]
-            value[0] = [object()]
+            value[0] = [st.Point(3)]
             value.insert(0, st.Point(1))
             value.pop()
 

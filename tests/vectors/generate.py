@@ -1,4 +1,4 @@
-"""Writes ``encoding-v1.json`` with the reference encoder: ``python tests/vectors/generate.py``.
+"""Writes ``encoding-v2.json`` with the reference encoder: ``python tests/vectors/generate.py``.
 
 The file is pinned by a digest in the tests; a new one needs a new version of the encoding.
 """
@@ -117,8 +117,8 @@ def main() -> None:
             }
         )
     lines = ",\n".join("  " + json.dumps(entry) for entry in entries)
-    text = f'{{"version": 1, "domain": {json.dumps(reference.DOMAIN.decode())}, "vectors": [\n{lines}\n]}}\n'
-    (HERE / "encoding-v1.json").write_text(text)
+    text = f'{{"version": 2, "domain": {json.dumps(reference.DOMAIN.decode())}, "vectors": [\n{lines}\n]}}\n'
+    (HERE / "encoding-v2.json").write_text(text)
 
 
 if __name__ == "__main__":

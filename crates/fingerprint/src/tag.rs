@@ -4,10 +4,10 @@
 //! the encoding and needs a new [`ENCODING_VERSION`].
 
 /// The version of the canonical encoding. It enters every digest through the hash key.
-pub const ENCODING_VERSION: u32 = 1;
+pub const ENCODING_VERSION: u32 = 2;
 
 /// The text whose BLAKE3 hash is the key of every digest: domain and version in one.
-pub const DOMAIN: &str = "keyprint fingerprint encoding 1";
+pub const DOMAIN: &str = "keyprint fingerprint encoding 2";
 
 /// An item of at most this many bytes stands in its parent's stream; a longer one is replaced by its digest.
 pub const INLINE_LIMIT: usize = 4096;

@@ -39,6 +39,9 @@ pub(crate) struct Config {
     pub(crate) overrides: Vec<Override>,
     /// Keys of field metadata under which `{"fingerprint": False}` opts a field out.
     pub(crate) namespaces: Vec<String>,
+    /// Whether everything counts that a program can observe: the order of dicts and attributes, and
+    /// attributes beyond declared fields.
+    pub(crate) observable: bool,
     /// Whether an override applies to a type that is otherwise handled without a plan.
     pub(crate) overrides_builtins: bool,
 }
@@ -51,6 +54,7 @@ impl Config {
         arrays: &str,
         cycles: bool,
         namespaces: Vec<String>,
+        observable: bool,
     ) -> PyResult<Self> {
         let mode = match mode {
             "strict" => Mode::Strict,
@@ -87,7 +91,16 @@ impl Config {
                 parsed.push(Override { class: class.unbind(), rule: rule.unbind() });
             }
         }
-        Ok(Self { mode, arrays, cycles, skip_fields, overrides: parsed, namespaces, overrides_builtins })
+        Ok(Self {
+            mode,
+            arrays,
+            cycles,
+            skip_fields,
+            overrides: parsed,
+            namespaces,
+            observable,
+            overrides_builtins,
+        })
     }
 }
 

@@ -50,7 +50,9 @@ impl Fingerprinter {
         arrays="content",
         cycles=true,
         metadata_keys=None,
+        _observable=false,
     ))]
+    #[allow(clippy::too_many_arguments, reason = "keywords, each with a default")]
     fn new(
         mode: &str,
         overrides: Option<&Bound<'_, PyAny>>,
@@ -58,10 +60,11 @@ impl Fingerprinter {
         arrays: &str,
         cycles: bool,
         metadata_keys: Option<&Bound<'_, PyAny>>,
+        _observable: bool,
     ) -> PyResult<Self> {
         let skip_fields = names("skip_fields", skip_fields)?.unwrap_or_default();
         let namespaces = names("metadata_keys", metadata_keys)?.unwrap_or_else(|| vec![NAMESPACE.to_owned()]);
-        let config = Config::parse(mode, overrides, skip_fields, arrays, cycles, namespaces)?;
+        let config = Config::parse(mode, overrides, skip_fields, arrays, cycles, namespaces, _observable)?;
         Ok(Self { config, plans: Plans::default() })
     }
 
@@ -82,10 +85,16 @@ impl Fingerprinter {
         })
     }
 
-    /// The fingerprint of a value, and the classes of the objects in it.
-    fn _with_classes(&self, value: &Bound<'_, PyAny>) -> PyResult<(PyFingerprint, Vec<Py<PyType>>)> {
-        let Outcome { digest, durable, classes, .. } = walk(&self.config, &self.plans, value, Want::Classes)?;
-        Ok((PyFingerprint::new(digest, durable), classes))
+    /// The fingerprint of a value, the classes of the objects in it, and objects that may be met elsewhere, too:
+    /// by address, with whether `==` tells them apart.
+    #[allow(clippy::type_complexity, reason = "three things that are found in one walk")]
+    fn _with_classes(
+        &self,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<(PyFingerprint, Vec<Py<PyType>>, Vec<(usize, bool)>)> {
+        let Outcome { digest, durable, classes, met, .. } =
+            walk(&self.config, &self.plans, value, Want::Classes)?;
+        Ok((PyFingerprint::new(digest, durable), classes, met))
     }
 
     /// The labelled tree of fingerprints of a value.
@@ -126,6 +135,7 @@ fn default(mode: Mode) -> Fingerprinter {
         skip_fields: Vec::new(),
         overrides: Vec::new(),
         namespaces: vec![NAMESPACE.to_owned()],
+        observable: false,
         overrides_builtins: false,
     };
     Fingerprinter { config, plans: Plans::default() }
@@ -140,7 +150,7 @@ pub(crate) fn fingerprint(value: &Bound<'_, PyAny>, mode: &str) -> PyResult<PyFi
     match mode {
         "strict" => STRICT.__call__(value),
         "lenient" => LENIENT.__call__(value),
-        _ => Config::parse(mode, None, Vec::new(), "content", true, Vec::new())
+        _ => Config::parse(mode, None, Vec::new(), "content", true, Vec::new(), false)
             .map(|_| unreachable!("refused")),
     }
 }

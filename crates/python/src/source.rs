@@ -171,7 +171,10 @@ impl SourceFunction {
             How::Builtin => "builtin",
             How::Optional => "optional",
             How::Type => "type",
-            How::Door => "door",
+            How::Dynamic => "dynamic",
+            How::Documentation => "documentation",
+            How::Identity => "identity",
+            How::Order => "order",
         };
         let one = |one: &keyprint_source::Use| {
             (root(py, &one.root)?, path(py, &one.path)?, how(one.how), one.line).into_pyobject(py)

@@ -26,8 +26,47 @@ const LONGEST_PATH: usize = 24;
 /// counts whole.
 const MOST_ALIASES: usize = 16;
 
-/// Attributes that hold everything that a function could read.
-const DOORS: &[&str] = &["__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "__code__"];
+/// Attributes through which a function can read anything, or where it stands in a file.
+const DYNAMIC: &[&str] = &[
+    // Names of modules and functions.
+    "__globals__",
+    "__builtins__",
+    "f_globals",
+    "f_locals",
+    "f_builtins",
+    // Code and frames, which know their text and their place.
+    "__code__",
+    "__firstlineno__",
+    "co_code",
+    "co_filename",
+    "co_firstlineno",
+    "co_lines",
+    "co_linetable",
+    "co_lnotab",
+    "co_positions",
+    "f_back",
+    "f_code",
+    "f_lineno",
+    "gi_code",
+    "gi_frame",
+    "cr_code",
+    "cr_frame",
+    "ag_code",
+    "ag_frame",
+    "__traceback__",
+    "tb_frame",
+    "tb_lasti",
+    "tb_lineno",
+    "tb_next",
+    // Classes that nothing here names.
+    "__subclasses__",
+];
+
+/// The attribute that holds documentation, which counts only where it is read.
+const DOCUMENTATION: &str = "__doc__";
+
+/// The attribute that holds members in their order.
+const MEMBERS: &str = "__dict__";
 
 /// Where a chain begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -68,8 +107,14 @@ pub enum How {
     Optional,
     /// Only its type is asked for: `is None`.
     Type,
-    /// A door through which anything may be read, such as `__globals__`.
-    Door,
+    /// A dynamic access: anything may be read through it, such as `__globals__`.
+    Dynamic,
+    /// Documentation is read, of whatever it may be: that of everything that is reached counts.
+    Documentation,
+    /// Objects are told apart by identity: which of them are the same counts.
+    Identity,
+    /// Members are read in their order, of whatever it may be: that of every class that is reached counts.
+    Order,
 }
 
 /// A chain that is read.
@@ -196,6 +241,21 @@ fn read<'a>(
 fn is_test_for_none(compare: &ExprCompare) -> bool {
     compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot))
         && compare.comparators.iter().all(Expr::is_none_literal_expr)
+}
+
+/// Whether a comparison asks which objects are the same, and not only whether one is a constant.
+fn tells_apart(compare: &ExprCompare) -> bool {
+    let is_constant = |expr: &Expr| {
+        matches!(expr, Expr::NoneLiteral(_) | Expr::BooleanLiteral(_) | Expr::EllipsisLiteral(_))
+    };
+    let mut left = &*compare.left;
+    for (op, right) in compare.ops.iter().zip(&compare.comparators) {
+        if matches!(op, CmpOp::Is | CmpOp::IsNot) && !is_constant(left) && !is_constant(right) {
+            return true;
+        }
+        left = right;
+    }
+    false
 }
 
 /// Keeps the first of those that say the same.
@@ -470,7 +530,27 @@ impl<'a> Reader<'a, '_> {
         self.lines.at(range.start())
     }
 
+    /// Takes note of something that is no chain.
+    fn note(&mut self, what: &str, how: How, range: TextRange) {
+        let line = self.line(range);
+        self.found.uses.push(Use { root: Root::Global(what.to_owned()), path: Vec::new(), how, line });
+    }
+
+    /// Takes note of members through which more is read than they name.
+    fn notable<T: AsRef<str>>(&mut self, members: &[T], range: TextRange) {
+        for member in members.iter().map(AsRef::as_ref) {
+            if DYNAMIC.contains(&member) {
+                self.note(member, How::Dynamic, range);
+            } else if member == DOCUMENTATION {
+                self.note(member, How::Documentation, range);
+            } else if member == MEMBERS {
+                self.note(member, How::Order, range);
+            }
+        }
+    }
+
     fn used(&mut self, chain: Chain, how: How, range: TextRange) {
+        self.notable(&chain.path, range);
         let Chain { root, mut path } = chain;
         let long = path.len() > LONGEST_PATH;
         path.truncate(LONGEST_PATH);
@@ -500,6 +580,10 @@ impl<'a> Reader<'a, '_> {
         }
         self.builtins(&call.func);
         for callee in &callees {
+            if call.arguments.is_empty() && callee.path.is_empty() && callee.root == Root::Global("vars".to_owned()) {
+                // Without an argument it gives all names that there are.
+                self.note("vars()", How::Dynamic, call.range());
+            }
             self.used(callee.clone(), How::Called, call.func.range());
         }
         let mut positions = Some(0u16);
@@ -529,6 +613,7 @@ impl<'a> Reader<'a, '_> {
         self.builtins(argument);
         let line = self.line(argument.range());
         for chain in &chains {
+            self.notable(&chain.path, argument.range());
             for callee in callees {
                 self.found.passes.push(Pass {
                     root: chain.root.clone(),
@@ -661,11 +746,15 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
         if let Some((call, member)) = self.as_super(expr) {
             return self.behind(call, Some(member));
         }
-        if let Expr::Attribute(attribute) = expr
-            && DOORS.contains(&attribute.attr.as_str())
-        {
-            let chain = Chain { root: Root::Global(attribute.attr.to_string()), path: Vec::new() };
-            return self.used(chain, How::Door, expr.range());
+        match expr {
+            Expr::Attribute(attribute) => self.notable(&[attribute.attr.as_str()], expr.range()),
+            // What spells such a member can be used to read it: by `operator.attrgetter`, say.
+            Expr::StringLiteral(text) if !self.annotation => {
+                let parts: Vec<&str> = text.value.to_str().split('.').collect();
+                self.notable(&parts, expr.range());
+            }
+            Expr::Compare(compare) if tells_apart(compare) => self.note("is", How::Identity, expr.range()),
+            _ => {}
         }
         match expr {
             // Binding a name reads nothing.

@@ -136,8 +136,9 @@ impl<'a, 'py> Walk<'a, 'py> {
             let Some(field) = fields.get(at) else {
                 debug_assert!(*extras);
                 let owner = frame.owner.clone();
-                let pairs = known.plan.state(&owner, fields)?;
-                return self.open_pairs(&owner, tag::DICT, pairs, true);
+                let pairs = known.plan.state(&owner, fields, self.config.observable)?;
+                let tag = if self.config.observable { tag::ITEMS } else { tag::DICT };
+                return self.open_pairs(&owner, tag, pairs, true);
             };
             let found = open::field(&frame.owner, &known.plan, field)?;
             match found {

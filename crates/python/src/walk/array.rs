@@ -10,6 +10,7 @@ use keyprint_fingerprint::{ItemHasher, Stream, tag};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use super::element::{Descriptor, Element};
 use crate::dlpack::DlTensor;
@@ -27,6 +28,8 @@ pub(crate) struct Elements<'py> {
     shape: Vec<usize>,
     strides: Vec<isize>,
     element: Element,
+    /// How the buffer itself describes its elements; empty for what is no buffer.
+    format: String,
     /// What keeps the memory alive and in place.
     _keep: Keep<'py>,
     py: Python<'py>,
@@ -93,6 +96,7 @@ impl<'py> Elements<'py> {
                 shape,
                 strides,
                 element,
+                format: String::new(),
                 _keep: Keep::Object { _capsule: capsule, _owner: array.clone() },
                 py,
             })
@@ -132,12 +136,16 @@ impl<'py> Elements<'py> {
             (view.buf.cast::<u8>().cast_const(), shape, strides, format.to_owned(), size)
         };
         let element = Element::of_format(&format, size)?;
-        Ok(Self { data, shape, strides, element, _keep: Keep::Buffer { _buffer: buffer }, py })
+        Ok(Self { data, shape, strides, element, format, _keep: Keep::Buffer { _buffer: buffer }, py })
     }
 
-    /// The elements of an array of another library, if they are in this machine's own memory.
-    pub(crate) fn of_foreign(object: &Bound<'py, PyAny>) -> Walked<Self> {
+    /// The elements of an array of another library, if they are in this machine's own memory; what it
+    /// raised if it does not hand them out.
+    pub(crate) fn of_foreign(object: &Bound<'py, PyAny>) -> Walked<Result<Self, PyErr>> {
         let py = object.py();
+        if let Some(refusal) = without_elements(object)? {
+            return Err(refusal);
+        }
         let device = match object.getattr_opt(intern!(py, "__dlpack_device__"))? {
             Some(device) => {
                 let (kind, _): (Bound<'py, PyAny>, Bound<'py, PyAny>) = device.call0()?.extract()?;
@@ -149,13 +157,9 @@ impl<'py> Elements<'py> {
         if device != 1 {
             return Err(on_device(object)?);
         }
-        let capsule = match object.call_method0(intern!(py, "__dlpack__")) {
+        let capsule = match resolved(object)?.call_method0(intern!(py, "__dlpack__")) {
             Ok(capsule) => capsule,
-            // Torch does not export what takes part in differentiation.
-            Err(error) => match object.getattr_opt(intern!(py, "detach"))? {
-                Some(detach) => detach.call0()?.call_method0(intern!(py, "__dlpack__"))?,
-                None => return Err(error.into()),
-            },
+            Err(error) => return Ok(Err(error)),
         };
         // SAFETY: a capsule of this name points to a `DLManagedTensor`, which begins with the
         // tensor and stays valid while the capsule, which we do not consume, is alive.
@@ -182,8 +186,13 @@ impl<'py> Elements<'py> {
             };
             let data = tensor.data.add(tensor.byte_offset as usize);
             let keep = Keep::Object { _capsule: capsule, _owner: object.clone() };
-            Ok(Self { data, shape, strides, element, _keep: keep, py })
+            Ok(Ok(Self { data, shape, strides, element, format: String::new(), _keep: keep, py }))
         }
+    }
+
+    /// How a buffer describes its elements.
+    pub(crate) fn format(&self) -> &str {
+        &self.format
     }
 
     fn count(&self) -> usize {
@@ -316,6 +325,61 @@ impl<'py> Elements<'py> {
         }
         take(&gathered)
     }
+}
+
+/// The array whose memory holds the elements as they are: torch keeps signs and conjugates to be taken
+/// beside the memory, and hands out nothing that takes part in differentiation.
+fn resolved<'py>(object: &Bound<'py, PyAny>) -> Walked<Bound<'py, PyAny>> {
+    let py = object.py();
+    let mut array = object.clone();
+    if array.getattr_opt(intern!(py, "resolve_neg"))?.is_none() {
+        return Ok(array);
+    }
+    for step in ["detach", "resolve_conj", "resolve_neg"] {
+        array = array.call_method0(step)?;
+    }
+    Ok(array)
+}
+
+/// Why an array of torch has no elements to be read, if it has none.
+pub(crate) fn without_elements(object: &Bound<'_, PyAny>) -> Walked<Option<Failure>> {
+    let py = object.py();
+    let holds = |name: &str| -> PyResult<bool> {
+        object.getattr_opt(name)?.map_or(Ok(false), |answer| Ok(answer.extract::<bool>().unwrap_or(false)))
+    };
+    let what = if holds("is_meta")? {
+        "is on the device `meta`, where arrays have no elements".to_owned()
+    } else if holds("is_quantized")? {
+        "is quantised: its elements mean something only with its scales".to_owned()
+    } else if let Some(layout) = object.getattr_opt(intern!(py, "layout"))? {
+        let layout = layout.str()?.to_string_lossy().into_owned();
+        if !layout.starts_with("torch.") || layout == "torch.strided" {
+            return Ok(None);
+        }
+        format!("has the layout `{layout}`: its elements are not all there")
+    } else {
+        return Ok(None);
+    };
+    let name = object.get_type().fully_qualified_name()?;
+    Ok(Some(
+        Failure::refuse("array-format", format!("a `{name}` {what}"))
+            .hint("fingerprint what it consists of (`values()`, `indices()`, scales), or give a rule for it"),
+    ))
+}
+
+/// What a program can observe of an array beside its elements: whether gradients are recorded, and whether
+/// its type gives way in promotion.
+pub(crate) fn marks<'py>(object: &Bound<'py, PyAny>) -> Walked<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    let py = object.py();
+    let mut found = Vec::new();
+    for name in ["requires_grad", "weak_type"] {
+        if let Some(mark) = object.getattr_opt(name)?
+            && mark.extract::<bool>().unwrap_or(false)
+        {
+            found.push((PyString::intern(py, name).into_any(), mark));
+        }
+    }
+    Ok(found)
 }
 
 /// Writes an array by specification.

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use super::builtin::Builtin;
-use super::fields::{Declared, declared_fields, fields_rule, named_tuple_fields, record_of_fields};
+use super::fields::{
+    Declared, declared_fields, fields_rule, named_tuple_fields, opted_out_fields, record_of_fields,
+};
 use super::plan::{Class, Field, Layout, Place, Plan, Rule};
 use crate::config::{Config, Mode};
 use crate::describe::{Description, Form};
@@ -33,7 +35,7 @@ pub(crate) fn plan<'py>(config: &Config, object: &Bound<'py, PyAny>) -> Walked<P
         },
         None => own_rule(config, object, &class, &skip)?,
     };
-    finish(object, &class, rule, &skip)
+    finish(config, object, &class, rule, &skip)
 }
 
 /// Makes the plan that reads the type's own structure, past any rule of the user.
@@ -51,10 +53,11 @@ pub(crate) fn structural_plan<'py>(
     } else {
         own_rule(config, object, &class, &names)?
     };
-    finish(object, &class, rule, &names)
+    finish(config, object, &class, rule, &names)
 }
 
 fn finish<'py>(
+    config: &Config,
     object: &Bound<'py, PyAny>,
     class: &Bound<'py, PyType>,
     rule: Rule,
@@ -81,6 +84,8 @@ fn finish<'py>(
         // SAFETY: a live type. Managed dicts have an offset too.
         plan.bare = plan.slots.is_empty() && unsafe { (*class.as_type_ptr()).tp_dictoffset == 0 };
         plan.hidden.extend(skip.iter().map(|name| PyString::intern(py, name).unbind()));
+        let opted_out = opted_out_fields(config, class)?;
+        plan.hidden.extend(opted_out.iter().map(|name| PyString::intern(py, name).unbind()));
     }
     if matches!(plan.rule, Rule::Fields { .. })
         && let Some(names) = named_tuple_fields(class)?
@@ -99,9 +104,18 @@ fn layout_of(kind: &'static str, class: &Bound<'_, PyType>, names: &[&str]) -> P
 fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<Bound<'py, PyAny>>> {
     let py = class.py();
     if !config.overrides.is_empty() {
+        let is_enum = is_instance_of(class, "enum", "EnumMeta")?;
         for base in class.mro() {
+            // What an enum is mixed with does not say what its members are.
+            if is_enum && !is_instance_of(&base, "enum", "EnumMeta")? {
+                continue;
+            }
             if let Some(found) = config.overrides.iter().find(|given| given.class.bind(py).is(&base)) {
                 return Ok(Some(found.rule.bind(py).clone()));
+            }
+            // The most specific rule wins, and those that are built in are rules, too.
+            if is_enum || has_own_rule(base.cast().map_err(PyErr::from)?)? {
+                break;
             }
         }
         if let Some(rule) = virtual_rule(config, class)? {
@@ -124,13 +138,48 @@ fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<
     Ok(Some(rule))
 }
 
+/// Whether a class is one for whose instances a rule is built in.
+fn has_own_rule(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let pointer = class.as_type_ptr();
+    if Builtin::ALL.into_iter().any(|kind| kind.type_object() == pointer) {
+        return Ok(true);
+    }
+    let types = [
+        &raw mut ffi::PyBool_Type,
+        &raw mut ffi::PyType_Type,
+        &raw mut ffi::PyFunction_Type,
+        &raw mut super::builtin::PyMethod_Type,
+        &raw mut ffi::PyCFunction_Type,
+        &raw mut ffi::PyModule_Type,
+        &raw mut ffi::PyDictProxy_Type,
+    ];
+    if types.contains(&pointer) || class.is(&class.py().None().bind(class.py()).get_type()) {
+        return Ok(true);
+    }
+    const LIBRARY: &[(&str, &str)] = &[
+        ("collections", "OrderedDict"),
+        ("collections", "defaultdict"),
+        ("types", "SimpleNamespace"),
+        ("enum", "EnumMeta"),
+        ("numpy", "generic"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+    ];
+    Ok(LIBRARY.iter().any(|(module, name)| loaded(class.py(), module, name).is_some_and(|one| one.is(class))))
+}
+
+fn is_instance_of(object: &Bound<'_, PyAny>, module: &str, name: &str) -> PyResult<bool> {
+    loaded(object.py(), module, name).map_or(Ok(false), |class| object.is_instance(&class))
+}
+
 /// The rule of an abstract class that this one is registered with.
 fn virtual_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<Bound<'py, PyAny>>> {
     let py = class.py();
     let mut best: Option<(&Bound<'py, PyType>, &Py<PyAny>)> = None;
     for given in &config.overrides {
         let abstract_class = given.class.bind(py);
-        if !class.is_subclass(abstract_class)? {
+        // What it really derives from was looked at already.
+        if class.mro().iter().any(|base| base.is(abstract_class)) || !class.is_subclass(abstract_class)? {
             continue;
         }
         match best {
@@ -235,7 +284,7 @@ fn buffer_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
     if is_subclass_of(class, "_ctypes", "Array")? {
         // Made for each element type and length, under a name that says so but leads nowhere.
         let class = Class { module: "_ctypes".to_owned(), qualname: class.name()?.to_string() };
-        let names = vec!["content".to_owned(), "state".to_owned()];
+        let names = ["content", "format", "state"].map(str::to_owned).to_vec();
         return Ok(Some(Rule::Buffer(Layout::new("ctypes array", &class, names))));
     }
     let known = class.as_type_ptr() == &raw mut ffi::PyMemoryView_Type
@@ -245,7 +294,7 @@ fn buffer_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Rule>> {
     if !known && !has_default_reduction(class)? {
         return Ok(None);
     }
-    Ok(Some(Rule::Buffer(layout_of("buffer", class, &["content", "state"])?)))
+    Ok(Some(Rule::Buffer(layout_of("buffer", class, &["content", "format", "state"])?)))
 }
 
 /// Types that are compared by identity.

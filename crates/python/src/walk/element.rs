@@ -14,13 +14,15 @@ const MOST_NESTING: usize = 32;
 /// Parts of one element that are read apart.
 const MOST_PIECES: usize = 1 << 16;
 
-/// The type of an element, independent of byte order and padding.
+/// The type of an element: with its byte order and the places of fields, whatever padding holds.
 pub(crate) enum Descriptor {
-    /// A kind and a size, as NumPy writes them without byte order: `f8`, `i4`, `U3`, `M8[ns]`.
+    /// A kind and a size, as NumPy writes them: `f8`, `i4`, `U3`, `M8[ns]`; `>i4` if the other byte order is
+    /// stored than most machines have.
     Plain(String),
     /// A type that another package defined.
     Named(String, Class),
-    Struct(Vec<(String, Descriptor)>),
+    /// Name, type and offset of each field, and the size of the whole.
+    Struct(Vec<(String, Descriptor, usize)>, usize),
     Sub(Box<Descriptor>, Vec<usize>),
 }
 
@@ -35,12 +37,14 @@ impl Descriptor {
                 stream.reference(Referent::Class, &class.module, &class.qualname);
                 stream.close(mark);
             }
-            Self::Struct(fields) => {
-                let mark = stream.open(tag::LIST, fields.len());
-                for (name, descriptor) in fields {
-                    let field = stream.open(tag::TUPLE, 2);
+            Self::Struct(fields, size) => {
+                let mark = stream.open(tag::LIST, 1 + fields.len());
+                stream.uint(*size as u64);
+                for (name, descriptor, offset) in fields {
+                    let field = stream.open(tag::TUPLE, 3);
                     stream.str(name);
                     descriptor.write(stream);
+                    stream.uint(*offset as u64);
                     stream.close(field);
                 }
                 stream.close(mark);
@@ -78,8 +82,9 @@ pub(crate) struct Element {
 impl Element {
     fn plain(code: String, size: usize, unit: usize, swap: bool) -> Self {
         let count = size.checked_div(unit).unwrap_or(0);
-        let pieces = vec![Piece { offset: 0, unit, step: unit, count, swap: swap && unit > 1 }];
-        Self { descriptor: Descriptor::Plain(code), size, pieces }
+        let swap = swap && unit > 1;
+        let pieces = vec![Piece { offset: 0, unit, step: unit, count, swap }];
+        Self { descriptor: Descriptor::Plain(ordered(code, swap)), size, pieces }
     }
 
     /// The element that a NumPy dtype describes; `None` if its elements are Python objects.
@@ -122,9 +127,9 @@ impl Element {
                     return Err(mixed_objects());
                 };
                 pieces.extend(field.pieces_at(offset));
-                fields.push((name, field.descriptor));
+                fields.push((name, field.descriptor, offset));
             }
-            return Ok(Some(Self { descriptor: Descriptor::Struct(fields), size, pieces }));
+            return Ok(Some(Self { descriptor: Descriptor::Struct(fields, size), size, pieces }));
         }
         let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
         let order: char = dtype.getattr(intern!(py, "byteorder"))?.extract()?;
@@ -167,7 +172,7 @@ impl Element {
         let unit = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { 10 } else { step };
         let offset = if swap { step - unit } else { 0 };
         let pieces = vec![Piece { offset, unit, step, count: parts, swap }];
-        Self { descriptor: Descriptor::Plain(format!("{kind}{size}")), size, pieces }
+        Self { descriptor: Descriptor::Plain(ordered(format!("{kind}{size}"), swap)), size, pieces }
     }
 
     /// The element that a buffer's format describes.
@@ -296,6 +301,11 @@ unsafe fn copy_many<const N: usize>(place: *const u8, stride: isize, count: usiz
         // SAFETY: as the caller promises; the type has no alignment.
         out.extend_from_slice(unsafe { &*place.offset(at as isize * stride).cast::<[u8; N]>() });
     }
+}
+
+/// The code of a type, marked if its elements are not stored as the canonical form has them.
+fn ordered(code: String, swap: bool) -> String {
+    if swap { format!(">{code}") } else { code }
 }
 
 fn mixed_objects() -> Failure {

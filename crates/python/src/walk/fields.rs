@@ -70,7 +70,8 @@ pub(super) fn declared_fields(
     // A class may be made by one library on top of one made by another.
     let attributes = class_attribute(class, "__attrs_attrs__")?;
     let table = class_attribute(class, "__dataclass_fields__")?;
-    let mut extras = false;
+    // A program can observe attributes that are no fields.
+    let mut extras = config.observable;
     if let Some(attributes) = &attributes {
         for attribute in attributes.try_iter()? {
             let attribute = attribute?;
@@ -105,6 +106,34 @@ pub(super) fn declared_fields(
     }
     let fields = names.into_iter().map(|name| field(class, &name)).collect::<PyResult<_>>()?;
     Ok(Some(Declared { fields, extras }))
+}
+
+/// The declared fields that do not count.
+pub(super) fn opted_out_fields(config: &Config, class: &Bound<'_, PyType>) -> Walked<Vec<String>> {
+    let py = class.py();
+    let mut names = Vec::new();
+    let mut declared: Vec<Bound<'_, PyAny>> = Vec::new();
+    if let Some(attributes) = class_attribute(class, "__attrs_attrs__")? {
+        declared.extend(attributes.try_iter()?.collect::<PyResult<Vec<_>>>()?);
+    }
+    if let Some(table) = class_attribute(class, "__dataclass_fields__")? {
+        declared.extend(table.call_method0("values")?.try_iter()?.collect::<PyResult<Vec<_>>>()?);
+    }
+    for field in declared {
+        if opted_out(config, field.getattr_opt(intern!(py, "metadata"))?)? {
+            names.push(field.getattr(intern!(py, "name"))?.extract()?);
+        }
+    }
+    if let Some(fields) = class_attribute(class, "__pydantic_fields__")?
+        && let Ok(fields) = fields.cast::<PyDict>()
+    {
+        for (name, field) in fields {
+            if opted_out(config, Some(pydantic_metadata(&field)?))? {
+                names.push(name.extract()?);
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// All metadata of a pydantic field as one mapping: `Annotated[...]` extras and `json_schema_extra`.

@@ -115,6 +115,9 @@ pub(crate) struct Outcome {
     pub(crate) trace: Option<Trace>,
     /// The classes of the objects that were read, the commonest builtins aside; if asked for.
     pub(crate) classes: Vec<Py<PyType>>,
+    /// Objects with parts to which there are several references, each as often as it was met, by address; and
+    /// whether a program tells them apart by comparing them. If classes were asked for.
+    pub(crate) met: Vec<(usize, bool)>,
 }
 
 /// What is wanted besides the digest.
@@ -160,6 +163,19 @@ pub(crate) struct Walk<'a, 'py> {
     trace: Option<Trace>,
     /// Whether exact builtin leaves can be written without a plan.
     direct: bool,
+    /// Objects that were met, if that is asked for.
+    met: Option<Vec<(usize, bool)>>,
+}
+
+/// Whether `==` asks instances of a class for their identity.
+fn compares_by_identity(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    // SAFETY: the flags of a live type.
+    if unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) } & ffi::Py_TPFLAGS_HEAPTYPE == 0 {
+        return Ok(false);
+    }
+    let name = intern!(class.py(), "__eq__");
+    let plain = class.py().get_type::<PyAny>().getattr(name)?;
+    Ok(class.getattr_opt(name)?.is_some_and(|found| found.is(&plain)))
 }
 
 /// Walks a value.
@@ -194,6 +210,7 @@ pub(crate) fn walk<'py>(
         handed: 0,
         steps: STEPS_PER_CHECK,
         trace: trace.then(Trace::default),
+        met: (want == Want::Classes).then(Vec::new),
         direct: !config.overrides_builtins && !trace,
     };
     match walk.run(value) {
@@ -207,6 +224,7 @@ pub(crate) fn walk<'py>(
                 Want::Classes => walk.known.values().map(|known| known.class.clone().unbind()).collect(),
                 _ => Vec::new(),
             },
+            met: walk.met.unwrap_or_default(),
         }),
         Err(failure) => {
             let path = walk.path();
@@ -361,6 +379,11 @@ impl<'a, 'py> Walk<'a, 'py> {
             return self.open_common(value, known, Standing { tracked, fresh });
         }
         let address = value.as_ptr() as usize;
+        // The order in which sets hand out their elements is not the same everywhere.
+        if tracked && !fresh && self.met.is_some() && !self.frames.iter().any(|frame| frame.entries.is_some()) {
+            let is_told_apart = compares_by_identity(&known.class)?;
+            self.met.get_or_insert_default().push((address, is_told_apart));
+        }
         let seen = match tracked {
             true if self.handed == 0 => self.memo.arrive(address, depth),
             true => self.memo.arrive_acyclic(address),

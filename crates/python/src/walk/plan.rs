@@ -216,11 +216,13 @@ impl Plan {
         self.version != 0 && self.version == type_version(class) && same_name
     }
 
-    /// The attributes and slots of an instance, as name and value, without those that do not count.
+    /// The attributes and slots of an instance, as name and value, without those that do not count;
+    /// `ordered` if in the order in which they were set.
     pub(crate) fn state<'py>(
         &self,
         object: &Bound<'py, PyAny>,
         except: &[Field],
+        ordered: bool,
     ) -> Walked<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
         let py = object.py();
         let counts = |name: &Bound<'py, PyAny>| -> bool {
@@ -233,7 +235,8 @@ impl Plan {
         let mut pairs = Vec::new();
         match layout::attributes(object) {
             Attributes::Empty => {}
-            Attributes::Inline(inline) => {
+            // The table of names has its own order, that of the class.
+            Attributes::Inline(inline) if !ordered => {
                 for at in 0..inline.len() {
                     if let (Some(name), Some(value)) = (inline.name(py, at), inline.value(py, at)) {
                         let name = name.to_owned();
@@ -244,7 +247,7 @@ impl Plan {
                 }
             }
             Attributes::Dict(dict) => dict_pairs(&dict.to_owned(), counts, &mut pairs),
-            Attributes::Unknown => {
+            Attributes::Inline(_) | Attributes::Unknown => {
                 // SAFETY: the generic getter takes any object and returns a new reference or an error.
                 let dict = unsafe {
                     Bound::from_owned_ptr_or_err(

@@ -24,7 +24,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         // A subclass: the array inside it, and its state.
         let base = classify::loaded(self.py, "numpy", "ndarray").expect("an instance exists");
         let content = value.call_method1(intern!(self.py, "view"), (base,))?;
-        let items = vec![Item::Value(content), attributes(known.plan.state(&value, &[])?)];
+        let items = vec![Item::Value(content), self.attributes(self.state(&known.plan, &value, &[])?)];
         self.open_record(value, known, layout, items, &["", ""], standing)
     }
 
@@ -107,15 +107,29 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
         known.require_name()?;
         self.watch_open();
-        let mark = self.stream.open_record(&layout.digest);
-        let state = if self.config.arrays == Arrays::Spec {
+        if self.config.arrays == Arrays::Spec {
+            if let Some(refusal) = array::without_elements(&value)? {
+                return Err(refusal);
+            }
+            let mark = self.stream.open_record(&layout.digest);
             self.write_foreign_spec(&value)?;
-            Vec::new()
-        } else {
-            Elements::of_foreign(&value)?.write(&mut self.stream)?;
-            known.plan.state(&value, &[])?
+            return self.push_items(value, vec![self.attributes(Vec::new())], &[""], mark, standing);
+        }
+        let elements = match Elements::of_foreign(&value)? {
+            Ok(elements) => elements,
+            // A column of texts, say: then it is what it reduces to.
+            Err(cause) => {
+                let layout = Layout::of_reduction(&known.plan.class);
+                return self
+                    .open_reduced(value, known, &layout, standing)
+                    .map_err(|failure| failure.because(self.py, cause));
+            }
         };
-        self.push_items(value, vec![attributes(state)], &[""], mark, standing)
+        let mark = self.stream.open_record(&layout.digest);
+        elements.write(&mut self.stream)?;
+        let mut state = array::marks(&value)?;
+        state.extend(self.state(&known.plan, &value, &[])?);
+        self.push_items(value, vec![self.attributes(state)], &[""], mark, standing)
     }
 
     /// The specification of an array of another library, from its attributes: nothing is copied.
@@ -134,6 +148,11 @@ impl<'a, 'py> Walk<'a, 'py> {
             None => Vec::new(),
         };
         let mut needs_grad = None;
+        let weak = array::marks(value)?.iter().any(|(name, _)| name.eq("weak_type").unwrap_or(false));
+        let element = match element {
+            Descriptor::Plain(code) if weak => Descriptor::Plain(format!("weak {code}")),
+            element => element,
+        };
         for name in ["needs_grad", "requires_grad"] {
             if let Some(answer) = value.getattr_opt(name)? {
                 needs_grad = Some(answer.is_truthy()?);
@@ -184,9 +203,13 @@ impl<'a, 'py> Walk<'a, 'py> {
             known.require_name()?;
         }
         let mark = self.stream.open_record(&layout.digest);
-        self.write_elements(&Elements::of_buffer(&value)?)?;
-        let items = vec![attributes(known.plan.state(&value, &[])?)];
-        self.push_items(value, items, &[""], mark, standing)
+        let elements = Elements::of_buffer(&value)?;
+        self.write_elements(&elements)?;
+        // A program can tell types of one size apart by it: `l` and `q`.
+        let format = Item::Bytes(elements.format().as_bytes().to_vec());
+        drop(elements);
+        let items = vec![format, self.attributes(self.state(&known.plan, &value, &[])?)];
+        self.push_items(value, items, &["", ""], mark, standing)
     }
 }
 

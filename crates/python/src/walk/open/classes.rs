@@ -11,7 +11,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         layout: &Layout,
         standing: Standing,
     ) -> Walked<()> {
-        let state = attributes(known.plan.state(&value, &[])?);
+        let state = self.attributes(self.state(&known.plan, &value, &[])?);
         if known.importable {
             let mark = self.stream.open_record(&layout.digest);
             return self.push_items(value, vec![state], &[""], mark, standing);
@@ -31,7 +31,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             &class.qualname,
             &["data", "state"],
         ));
-        self.push_items(value, vec![attributes(pairs), state], &["", ""], mark, standing)
+        self.push_items(value, vec![self.attributes(pairs), state], &["", ""], mark, standing)
     }
 
     pub(super) fn open_enum(

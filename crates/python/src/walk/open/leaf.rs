@@ -21,12 +21,12 @@ impl<'a, 'py> Walk<'a, 'py> {
             Rule::Constant(name) => self.stream.reference(Referent::Object, "builtins", name),
             Rule::Fingerprint => self.write_fingerprint(value)?,
             Rule::Subclass { base, layout, fields: None, .. } if base.is_leaf() && known.importable => {
-                if !known.plan.bare && !known.plan.state(value, &[])?.is_empty() {
+                if !known.plan.bare && !self.state(&known.plan, value, &[])?.is_empty() {
                     return Ok(false);
                 }
                 let mark = self.stream.open_record(&layout.digest);
                 self.write_builtin(value, *base)?;
-                self.stream.open(tag::DICT, 0);
+                self.stream.open(if self.config.observable { tag::ITEMS } else { tag::DICT }, 0);
                 self.stream.close(mark);
             }
             Rule::Type => return self.write_class(value.cast().map_err(PyErr::from)?),

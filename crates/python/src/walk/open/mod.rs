@@ -110,29 +110,29 @@ impl<'a, 'py> Walk<'a, 'py> {
             }
             Rule::Subclass { base, layout, fields, extras } => {
                 let state = match fields {
-                    None => plan.state(&value, &[])?,
+                    None => self.state(plan, &value, &[])?,
                     Some(fields) => {
                         self.watch_open();
                         let mut pairs = field_pairs(&value, fields)?;
                         if *extras {
-                            pairs.extend(plan.state(&value, fields)?);
+                            pairs.extend(self.state(plan, &value, fields)?);
                         }
                         pairs
                     }
                 };
-                let items = vec![Item::Content(value.clone(), *base), attributes(state)];
+                let items = vec![Item::Content(value.clone(), *base), self.attributes(state)];
                 self.open_record(value, known, layout, items, &["", ""], standing)
             }
             Rule::OrderedDict(layout) => {
                 // The class's own order may differ from the dict's; only its `items` knows it.
                 let ordered = classify::loaded(self.py, "collections", "OrderedDict");
                 let pairs = ordered.expect("an instance exists").getattr("items")?.call1((&value,))?;
-                let items = vec![ordered_pairs(&pairs)?, attributes(plan.state(&value, &[])?)];
+                let items = vec![ordered_pairs(&pairs)?, self.attributes(self.state(plan, &value, &[])?)];
                 self.open_record(value, known, layout, items, &["", ""], standing)
             }
             Rule::DefaultDict(layout) => {
                 let factory = value.getattr(intern!(self.py, "default_factory"))?;
-                let state = attributes(plan.state(&value, &[])?);
+                let state = self.attributes(self.state(plan, &value, &[])?);
                 let items = vec![Item::Value(factory), Item::Content(value.clone(), Builtin::Dict), state];
                 self.open_record(value, known, layout, items, &["default_factory", "", ""], standing)
             }
@@ -148,7 +148,10 @@ impl<'a, 'py> Walk<'a, 'py> {
                 self.open_record(value, known, layout, items, &["__func__", "__self__"], standing)
             }
             Rule::Object(layout) if !known.reducer => {
-                let items = vec![attributes(plan.state(&value, &[])?)];
+                if self.config.mode == Mode::Strict && value.get_type_ptr() == &raw mut ffi::PyBaseObject_Type {
+                    return Err(no_value());
+                }
+                let items = vec![self.attributes(self.state(plan, &value, &[])?)];
                 self.open_record(value, known, layout, items, &[""], standing)
             }
             Rule::Reduce(layout) => self.open_reduced(value, known, layout, standing),
@@ -271,6 +274,16 @@ impl<'a, 'py> Walk<'a, 'py> {
         match kind {
             Builtin::List => self.open_sequence(value, Source::List, tag::LIST, standing, part),
             Builtin::Tuple => self.open_sequence(value, Source::Tuple, tag::TUPLE, standing, part),
+            Builtin::Dict if self.config.observable => {
+                let mut pairs = Vec::with_capacity(builtin::dict_len(&value));
+                let mut position = 0;
+                while let Some((key, item)) = builtin::dict_next(&value, &mut position) {
+                    pairs.push((key.to_owned(), item.to_owned()));
+                }
+                let mark = self.stream.open(tag::ITEMS, pairs.len());
+                let opening = Opening { part, ..Opening::new(2 * pairs.len(), mark, standing) };
+                self.push(Source::Pairs { pairs, attributes: false }, value, opening)
+            }
             Builtin::Dict => {
                 let len = builtin::dict_len(&value);
                 let mark = self.stream.open(tag::DICT, len);
@@ -421,10 +434,25 @@ impl<'a, 'py> Walk<'a, 'py> {
             items.push(field_value(value, field)?.map_or(Item::Absent, Item::Value));
         }
         if extras {
-            items.push(attributes(plan.state(value, fields)?));
+            items.push(self.attributes(self.state(plan, value, fields)?));
         }
         self.watch_open();
         Ok(items)
+    }
+
+    /// The attributes and slots of an instance that count.
+    fn state(
+        &self,
+        plan: &Plan,
+        value: &Bound<'py, PyAny>,
+        except: &[Field],
+    ) -> Walked<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        plan.state(value, except, self.config.observable)
+    }
+
+    fn attributes(&self, pairs: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>) -> Item<'py> {
+        let tag = if self.config.observable { tag::ITEMS } else { tag::DICT };
+        Item::Pairs { tag, pairs, attributes: true }
     }
 
     fn write_identity(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
@@ -446,8 +474,10 @@ fn with_class(labels: &'static [&'static str]) -> &'static [&'static str] {
     }
 }
 
-fn attributes<'py>(pairs: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>) -> Item<'py> {
-    Item::Pairs { tag: tag::DICT, pairs, attributes: true }
+/// What has identity and nothing else.
+fn no_value() -> Failure {
+    Failure::refuse("no-value", "a plain `object()` has an identity and no value: all of them look the same")
+        .hint("use a member of an enum, or an instance of a class that has a name")
 }
 
 fn ordered_pairs<'py>(pairs: &Bound<'py, PyAny>) -> Walked<Item<'py>> {

@@ -1,0 +1,1 @@
+"""Oracles: random programs, judged by plain Python."""
