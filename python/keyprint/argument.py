@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._native import _dlpack_spec, _short_text, fingerprint
+from .errors import SignatureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Argument:
     def identity(self) -> tuple[object, ...]:
         """Return what counts, as a plain value."""
         members = None
-        if self.members is not None:
+        if self.members is not None and self.kind != "signature":
             # In which order they are read does not count.
             members = sorted(((name, one.identity()) for name, one in self.members.items()), key=_name_of)
         return (
@@ -108,7 +109,7 @@ def numpy_array(array: Any, multiple: int) -> Argument:
     dtype = array.dtype
     plain = dtype.kind in "biufc" and dtype.metadata is None
     argument = Argument("array", ndim=array.ndim, layout=layout, writable=bool(flags.writeable))
-    argument.type = "numpy.ndarray"
+    argument.type = type_name(array)
     argument.dtype = dtype.name if dtype.isnative and plain else dtype.str
     argument.needs_grad = None
     # Misaligned elements are rare, and compilers assume that there are none.
@@ -120,31 +121,75 @@ def numpy_array(array: Any, multiple: int) -> Argument:
     return argument
 
 
-def foreign_array(array: Any) -> Argument:
-    """Return what counts of an array of another library, from what it says about itself. Nothing is copied."""
+def foreign_array(array: Any, multiple: int) -> Argument:
+    """Return what counts of an array of another library, from what it says about itself. Nothing is copied.
+
+    Whatever an array does not say itself is looked for where the next protocol has it: attributes first, then
+    the array interfaces, then DLPack.
+    """
     argument = Argument("array")
     argument.type = type_name(array)
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if isinstance(interface, dict):
-        shape, strides = interface["shape"], interface.get("strides")
-        argument.dtype, argument.ndim = str(interface["typestr"]), len(shape)
-        size = int(str(interface["typestr"])[2:])
-        argument.layout = _layout(shape, strides, size)
-        argument.writable = not interface["data"][1]
-        argument.device = "cuda"
+    for name, device in (("__cuda_array_interface__", "cuda"), ("__array_interface__", None)):
+        interface = getattr(array, name, None)
+        if isinstance(interface, dict):
+            return _of_interface(argument, interface, device, multiple)
+    grad = getattr(array, "requires_grad", None)
+    argument.needs_grad = None if grad is None else bool(grad)
+    if getattr(array, "weak_type", False):
+        argument.element = ("weak",)
+    if hasattr(array, "__dlpack__"):
+        try:
+            found = _dlpack_spec(array)
+        except Exception as error:
+            # One that does not hand its memory out counts by what it says of itself, as far as that goes.
+            return _of_attributes(argument, array, multiple, error)
+        argument.dtype, argument.ndim, argument.layout, argument.device, address, argument.writable = found
+        if multiple:
+            argument.aligned = address % multiple == 0
         return argument
+    return _of_attributes(argument, array, multiple, None)
+
+
+def _of_interface(argument: Argument, interface: Any, device: Any, multiple: int) -> Argument:
+    """Take what an array interface says: a dict, the same for the host and for CUDA."""
+    shape, typestr = interface["shape"], str(interface["typestr"])
+    argument.dtype, argument.ndim = typestr, len(shape)
+    size = int(typestr[2:].partition("[")[0])
+    argument.layout = _layout(shape, interface.get("strides"), size)
+    data = interface.get("data")
+    if isinstance(data, tuple):
+        argument.writable = not data[1]
+        if multiple:
+            argument.aligned = data[0] % multiple == 0
+    argument.device = device
+    fields = interface.get("descr")
+    if typestr[1] == "V" and fields is not None:
+        # Structs: names, types and places of their fields.
+        argument.signature = fingerprint(fields)
+    return argument
+
+
+def _of_attributes(argument: Argument, array: Any, multiple: int, cause: Exception | None) -> Argument:
+    """Take what an array says by its attributes."""
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
-        argument.dtype, argument.ndim = str(dtype), len(shape)
-        strides = getattr(array, "strides", None)
-        size = getattr(array, "itemsize", None) or getattr(dtype, "itemsize", None) or 1
-        argument.layout = _layout(shape, strides if isinstance(strides, tuple) else None, size)
-        if hasattr(array, "__dlpack_device__"):
-            argument.device = int(array.__dlpack_device__()[0])
-        grad = getattr(array, "requires_grad", None)
-        argument.needs_grad = None if grad is None else bool(grad)
-        return argument
-    argument.dtype, argument.ndim, argument.layout, argument.device = _dlpack_spec(array)
+    if shape is None or dtype is None or multiple:
+        what = "where it is in memory" if multiple and shape is not None else "its shape and data type"
+        raise SignatureError(
+            f"a `{argument.type}` is an array that does not say {what}",
+            code="argument-type",
+            hint="give its class a `__cache_signature__`, or pass what it holds",
+        ) from cause
+    argument.dtype, argument.ndim = str(dtype), len(shape)
+    strides, size = getattr(array, "strides", None), getattr(dtype, "itemsize", None) or 1
+    if strides is None and callable(getattr(array, "stride", None)):
+        # In elements, as torch has them.
+        strides, size = array.stride(), 1
+    if strides is None:
+        argument.layout = "unknown"
+    else:
+        argument.layout = _layout(tuple(shape), tuple(strides), size)
+    if hasattr(array, "__dlpack_device__"):
+        argument.device = int(array.__dlpack_device__()[0])
     return argument
 
 

@@ -274,6 +274,12 @@ class _Brain:
                 "`store` keeps bytes, and nothing says how to load them\nhint: give `load` as well as `store`"
             )
         self.env = _names("env", options["env"])
+        for name in self.env:
+            if any(character in name for character in "*?[="):
+                raise TypeError(
+                    f"`env` names `{name}`, which no environment variable can be called\n"
+                    "hint: patterns are not expanded; name each variable that counts"
+                )
         self.target = options["target"]
         static = frozenset(_names("static", options["static"]))
         align, divisible = dict(options["align"] or {}), dict(options["divisible"] or {})
@@ -314,6 +320,8 @@ class _Brain:
         self.last: str | None = None
         self._memo = Memo(self._drifted)
         self._baseline: Resolution | None = None
+        #: Whether something that counts changed while it was compiled last.
+        self._changes_itself = False
         self._contexts: dict[tuple[object, ...], _Context] = {}
         #: Guards resolution: one thread looks at the world at a time.
         self._lock = RLock()
@@ -403,6 +411,10 @@ class _Brain:
                 if baseline is not None and resolution.fingerprint != baseline.fingerprint:
                     self._drifted(self.name, baseline, resolution)
                 self._baseline = resolution
+                if known is not None:
+                    # What was captured before is not kept for a time when it may come back: its key is enough.
+                    self._contexts.clear()
+                    _forget_worlds(self.kernel())
             # A target that is made anew for each call may be one that was seen before.
             found = self._contexts.setdefault(context.place(), context)
             while len(self._contexts) > _MOST_CONTEXTS:
@@ -426,6 +438,13 @@ class _Brain:
             explain.log("debug", f"`{self.name}` follows a change: {'; '.join(lines)}")
             return
         what = "\n".join(f"  {line}" for line in lines)
+        if self._changes_itself:
+            raise DriftError(
+                f"`{name}` changed while it was compiled:\n{what}",
+                code="drift",
+                hint="the function or its compiler changes what the function reads (looking up a missing key of a "
+                "`defaultdict` adds it, an iterator moves on): read it without changing it, or pass it as an argument",
+            )
         raise DriftError(
             f"`{name}` was compiled for something that has changed since:\n{what}",
             code="drift",
@@ -489,14 +508,21 @@ class _Brain:
                 loaded = self._executable(context, signature, key)
                 break
             except _ChangedMeanwhile:
+                self._changes_itself = True
                 return False
             except ValuesNeeded as needed:
                 if self.options.needed.issuperset(needed.paths):
                     raise
                 self.options.needed |= set(needed.paths)
                 self._record(context)
-        executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
+        self._changes_itself = False
         kernel = self.kernel()
+        builders = self._builders(by_name)
+        if builders:
+            # What the annotations built is what is handed on.
+            executable = _building(kernel if isinstance(loaded, NativeCode) else loaded, builders)
+        else:
+            executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
         try:
             _add_entry(kernel, context, arguments, signature.steps, signature.guards, executable)
         except ValueError:
@@ -506,6 +532,15 @@ class _Brain:
             steps = self._slow_steps(context, arguments)
             _add_entry(kernel, context, arguments, steps, signature.guards, executable)
         return True
+
+    def _builders(self, arguments: Mapping[str, Any]) -> dict[int, Any]:
+        """Return the classes that build arguments of a call from raw values, by position."""
+        known = self.options.annotations
+        return {
+            at: known[name].cls
+            for at, (name, value) in enumerate(arguments.items())
+            if name in known and not known[name].takes(value)
+        }
 
     # -- Values that compilers asked for -----------------------------------------------------------
 
@@ -645,6 +680,8 @@ class _Brain:
         self, specialization: Specialization, key: Key, context: _Context, signature: Signature
     ) -> Any:
         is_fleeting = context.resolution.is_fleeting or signature.is_fleeting
+        # What is shown of a key is what it was made of, not what that has become.
+        key._settle()
         reasons = self._reasons(key, is_fleeting)
         self.last = "miss: " + "; ".join(reasons)
         explain.miss(self.name, reasons)
@@ -685,6 +722,15 @@ class _Brain:
     def mismatch(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Raise what Python raises for arguments that do not fit; called by the kernel."""
         twin_of(self.function)(*arguments, **keywords)
+
+
+def _building(call: Callable[..., Any], builders: Mapping[int, Any]) -> Callable[..., Any]:
+    """Return something that builds arguments from raw values, and calls with them."""
+
+    def build(*arguments: Any) -> Any:
+        return call(*(builders[at](one) if at in builders else one for at, one in enumerate(arguments)))
+
+    return build
 
 
 def _read_environment(names: tuple[str, ...]) -> tuple[dict[str, str | None], Guards]:

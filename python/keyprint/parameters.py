@@ -36,19 +36,55 @@ def defaults_of(function: types.FunctionType) -> list[tuple[Any, ...]]:
     return found + [(named[name],) if name in named else () for name in names]
 
 
-def builders_of(function: types.FunctionType) -> dict[str, Any]:
+class Builder:
+    """A class that a parameter is annotated with, and that builds arguments from raw values."""
+
+    __slots__ = ("cls", "is_optional")
+
+    def __init__(self, cls: Any, is_optional: bool) -> None:
+        self.cls = cls
+        self.is_optional = is_optional
+
+    def takes(self, value: Any) -> bool:
+        """Whether a value is handed on as it is."""
+        return isinstance(value, self.cls) or (value is None and self.is_optional)
+
+
+def builders_of(function: types.FunctionType) -> dict[str, Builder]:
     """Return the annotations that are classes which build arguments from raw values."""
     found = {}
     for name, annotation in function.__annotations__.items():
         if isinstance(annotation, str):
-            # Postponed: looked up where the function would.
-            first, *rest = annotation.split(".")
-            annotation = function.__globals__.get(first)
-            for part in rest:
-                annotation = getattr(annotation, part, None)
-        if isinstance(annotation, type) and hasattr(annotation, "__cache_signature__") and name != "return":
-            found[name] = annotation
+            annotation = _evaluated(annotation, function)
+        builder = _builder(annotation)
+        if builder is not None and name != "return":
+            found[name] = builder
     return found
+
+
+def _evaluated(text: str, function: types.FunctionType) -> Any:
+    """Return what a postponed annotation means where the function is; nothing if it cannot be told."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    try:
+        return eval(text, function.__globals__, {name: cell.cell_contents for name, cell in cells.items()})
+    except Exception:
+        return None
+
+
+def _builder(annotation: Any) -> Builder | None:
+    """Return the class that an annotation has arguments built by: itself, or inside of `Annotated` or `Optional`."""
+    if hasattr(annotation, "__metadata__") and hasattr(annotation, "__origin__"):
+        return _builder(annotation.__origin__)
+    if isinstance(annotation, type):
+        return Builder(annotation, False) if hasattr(annotation, "__cache_signature__") else None
+    kinds = getattr(annotation, "__args__", None)
+    if not isinstance(kinds, tuple) or type(None) not in kinds:
+        return None
+    # `X | None` and `Optional[X]`; which of several classes a raw value is for cannot be told.
+    builders = [builder for builder in map(_builder, kinds) if builder is not None]
+    if len(builders) != 1 or len(kinds) != 2:
+        return None
+    return Builder(builders[0].cls, True)
 
 
 def twin_of(function: types.FunctionType) -> types.FunctionType:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import sys
 import types
 from _weakref import ref
+from weakref import WeakKeyDictionary
 
-from ._native import Fingerprint, Guards, NdArray, _array_spec, _short_text, fingerprint
+from . import observable, rule
+from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
 from .chains import function_of, keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
@@ -48,6 +50,9 @@ _BY_VALUE: Final = (str, bytes, type(None), type(Ellipsis))
 
 #: Builtin types whose values are taken as they are.
 _PLAIN: Final = (range, slice, frozenset)
+
+#: Modules of classes that keep nothing in instances, and whose methods only call those of the program.
+_STORES_NOTHING: Final = frozenset({"abc", "collections.abc", "numbers", "typing", "builtins"})
 
 #: Arguments with more members than this are refused.
 _MOST_STEPS: Final = 4096
@@ -150,6 +155,14 @@ class _Maker:
         self._name = ""
         self._levels = 0
 
+    @classmethod
+    def _of(cls, outer: _Maker, name: str) -> _Maker:
+        """Return a maker for what is inside of something that an outer one takes."""
+        made = object.__new__(cls)
+        made.__dict__.update(vars(outer))
+        made.found, made._guards, made._methods, made._name = Signature(), Guards(), {}, name
+        return made
+
     def make(self, arguments: Mapping[str, Any]) -> Signature:
         names = [name for name, _ in self._entry.parameters]
         trees = [tree(uses) for uses in self._entry.uses]
@@ -234,8 +247,8 @@ class _Maker:
 
     def _top(self, name: str, value: Any, node: Node, source: tuple[Any, ...]) -> Argument:
         annotation = self._options.annotations.get(name)
-        if annotation is not None and not isinstance(value, annotation):
-            return self._built(annotation, value, source, name)
+        if annotation is not None and not annotation.takes(value):
+            return self._built(annotation.cls, value, source, name)
         if name in self._options.scalars:
             return self._numbers(value, self._options.scalars[name], source, name)
         if name in self._options.static:
@@ -316,7 +329,7 @@ class _Maker:
             return self._value(value, source)
         if _is_number(value):
             return self._constant(value, source, path)
-        if any(hasattr(kind, name) for name in _ARRAYS):
+        if _is_array(value):
             raise SignatureError(
                 f"the argument `{path}` is an array, and `static` parameters count by value",
                 code="argument-type",
@@ -330,12 +343,9 @@ class _Maker:
             return self._as(Argument("value", type="tuple", value=value, signature=digest), step)
         if callable(value) and not hasattr(kind, "__cache_signature__") and _registration(kind) is None:
             return self._callable(value, source, path)
-        try:
+        if _is_instance(value) or hasattr(kind, "__cache_signature__") or _registration(kind) is not None:
             node: Node = {HOW: {"whole": ("", "", 0)}}
             return self._any(value, node, source, path, in_object="value", members="value")
-        except SignatureError as error:
-            if error.code != "argument-type" or _is_instance(value):
-                raise
         return self._by_digest(value, source, path)
 
     def _by_digest(self, value: Any, source: tuple[Any, ...], path: str) -> Argument:
@@ -343,12 +353,29 @@ class _Maker:
         self._step(source, ("exact",))
 
         def signature(value: Any) -> bytes:
-            return bytes(self._fingerprint(value, path))
+            return self._content(value, path)
 
         known = signature(value)
         step = self._step(source, ("signature", signature, known))
         argument = Argument("value", type=type_name(value), value=value, signature=Fingerprint(known))
         return self._as(argument, step)
+
+    def _content(self, value: Any, path: str) -> bytes:
+        """Return the digest of everything that is in a value, functions and classes of the program by meaning."""
+        met: list[Any] = []
+        plain = Fingerprinter(overrides={**observable.rules(), **_noting(met)}, _observable=True)
+        try:
+            digest, classes, _ = plain._with_classes(value)
+        except FingerprintError as error:
+            raise self._unidentified(path, error) from error
+        if not met and all(self._rules.packages.version_of(cls.__module__) is not None for cls in classes):
+            return bytes(digest)
+        try:
+            return bytes(self._resolution(value).fingerprint)
+        except FunctionKeyError as error:
+            raise SignatureError(
+                f"the argument `{path}` cannot be identified: {error.args[0]}", code=error.code, hint=error.hint
+            ) from error
 
     def _value(self, value: Any, source: tuple[Any, ...]) -> Argument:
         step = self._step(source, ("equal",))
@@ -396,13 +423,19 @@ class _Maker:
             return self._as(Argument("scalar", type=type_name(value)), self._step(source, ("exact",)))
         array = self._array(value, source, path)
         if array is not None:
+            self._beside_elements(array, value, node, path, members)
             return array
         if kind is tuple or (
             isinstance(value, tuple) and hasattr(kind, "_fields") and not stored_names(value)
         ):
             return self._tuple(value, node, source, path, in_object, members)
-        if kind in _PLAIN:
+        if kind in _PLAIN or kind in (set, bytearray) or self._holds_values(value):
             return self._by_digest(value, source, path)
+        if kind in (list, dict):
+            if self._options.on_opaque is None:
+                return self._container(value, node, source, path, members)
+            if _is_plain(value):
+                return self._by_digest(value, source, path)
         if _is_constant(value):
             found = self._constant(value, source, path)
             if self._rules.packages.version_of(kind.__module__) is None:
@@ -412,6 +445,15 @@ class _Maker:
         if isinstance(value, type) or (callable(value) and not self._is_program_object(value)):
             return self._callable(value, source, path)
         return self._object(value, node, source, path, members)
+
+    def _holds_values(self, value: Any) -> bool:
+        """Whether something is a container of the standard library, or of the program, that counts by its content."""
+        kind = type(value)
+        if kind.__module__ == "collections":
+            return kind.__name__ in ("ChainMap", "Counter", "OrderedDict", "UserDict", "UserList", "defaultdict", "deque")
+        bases = (list, dict, set, frozenset, tuple, str, bytes, int, float)
+        is_own = self._rules.packages.version_of(kind.__module__) is None
+        return is_own and isinstance(value, bases) and not isinstance(value, type) and not _is_constant(value)
 
     def _own_array(self, value: NdArray, source: tuple[Any, ...]) -> Argument:
         # The same as an array of NumPy that is laid out so: what is compiled for one is good for the other.
@@ -463,7 +505,28 @@ class _Maker:
 
         known = signature(value)
         step = self._step(source, ("signature", signature, known))
-        return self._as(Argument("signature", type=type_name(value), signature=Fingerprint(known)), step)
+        argument = Argument("signature", type=type_name(value), signature=Fingerprint(known))
+        argument.members = self._slots(value, step, path)
+        return self._as(argument, step)
+
+    def _slots(self, value: Any, step: int, path: str) -> dict[Any, Argument] | None:
+        """Take the members that native code is given of an argument that says itself what counts."""
+        names = getattr(type(value), "__cache_slots__", None)
+        if names is None:
+            return None
+        members: dict[Any, Argument] = {}
+        for name in names:
+            found = _stored(value, name)
+            if not found:
+                raise SignatureError(
+                    f"`__cache_slots__` of the argument `{path}` names `{name}`, which is not stored in it",
+                    code="missing-member",
+                    hint="slots are plain attributes that hold numbers or arrays",
+                )
+            node: Node = {HOW: {"whole": ("", "", 0)}}
+            place = f"{path}.{name}"
+            members[name] = self._any(found[0], node, ("member", step, name), place, in_object="", members="type")
+        return members
 
     def _used_methods(self, cls: type, node: Node, path: str) -> None:
         """Count the methods that are called on something whose signature speaks for its data."""
@@ -483,11 +546,14 @@ class _Maker:
         try:
             return fingerprint(value)
         except FingerprintError as error:
-            raise SignatureError(
-                f"the signature of the argument `{path}` cannot be identified: {error}",
-                code="argument-type",
-                hint="return plain values from `__cache_signature__`",
-            ) from error
+            raise self._unidentified(path, error) from error
+
+    def _unidentified(self, path: str, error: FingerprintError) -> SignatureError:
+        return SignatureError(
+            f"the signature of the argument `{path}` cannot be identified: {error}",
+            code="argument-type",
+            hint="return plain values from `__cache_signature__`",
+        )
 
     def _array(self, value: Any, source: tuple[Any, ...], path: str) -> Argument | None:
         kind = type(value)
@@ -509,15 +575,72 @@ class _Maker:
                 argument.type = type_name(value)
                 argument.aligned = aligned if multiple else None
                 return self._as(argument, step)
-        if not any(hasattr(kind, name) for name in _ARRAYS):
+        if not _is_array(value):
             return None
+        describe = numpy_array if isinstance(value, getattr(numpy, "ndarray", ())) else foreign_array
         self._step(source, ("exact",))
 
         def signature(value: Any) -> bytes:
-            return bytes(fingerprint(foreign_array(value).identity()))
+            return bytes(fingerprint(describe(value, multiple).identity()))
 
-        argument = foreign_array(value)
+        argument = describe(value, multiple)
         return self._as(argument, self._step(source, ("signature", signature, signature(value))))
+
+    def _beside_elements(self, array: Argument, value: Any, node: Node, path: str, members: str) -> None:
+        """Take what is read of an array besides its elements: what its class or the program put on it."""
+        cls = type(value)
+        for name in [name for name in node if name != HOW]:
+            child: Any = node[name]
+            found = _stored(value, name)
+            place = f"{path}.{name}"
+            if found:
+                source = ("member", array.step, name)
+                taken = self._any(found[0], child, source, place, in_object="value", members=members)
+                array.members = {**(array.members or {}), name: taken}
+                continue
+            self._step(("member", array.step, name), ("absent",))
+            if not self._guards.type(cls):
+                self._guards.set_recheck(lambda: False)
+            for attribute in lookup(cls, name):
+                owner = next(base for base in cls.__mro__ if name in vars(base))
+                if self._rules.packages.version_of(owner.__module__) is not None:
+                    continue
+                function = function_of(attribute)
+                if function is None and _is_computed(attribute):
+                    raise SignatureError(
+                        f"the argument `{self._name}` computes `{place}` in a property ({spoken(child)})",
+                        code="argument-type",
+                        hint="store the value in a plain attribute, or pass it by itself",
+                    )
+                inner = function if function is not None else getattr(attribute, "__func__", attribute)
+                self._count(f"class attribute {place}", self._resolution(inner))
+
+    def _container(self, value: Any, node: Node, source: tuple[Any, ...], path: str, mode: str) -> Argument:
+        """Take a list or a dict: what is in it, looked at anew in each call."""
+        self._step(source, ("exact",))
+
+        def inside(value: Any) -> tuple[dict[Any, Argument], bytes]:
+            """Return what is in a container, and the digest of it, and of what it brings along."""
+            maker = _Maker._of(self, self._name)
+            members: dict[Any, Argument] = {}
+            items = value.items() if type(value) is dict else enumerate(value)
+            order = []
+            with self._deeper(path):
+                for at, item in items:
+                    whole: Node = {HOW: {"whole": where_of(node)}}
+                    place = f"{path}[{at!r}]"
+                    members[at] = maker._any(item, whole, ("argument", 0), place, in_object=mode, members=mode)
+                    order.append((self._content(at, place), members[at].identity()))
+            brought = [(label, bytes(one.fingerprint)) for label, one in maker._methods.items()]
+            self._methods.update(maker._methods)
+            self.found.guards += maker.found.guards
+            self.found.is_fleeting |= maker.found.is_fleeting
+            return members, bytes(fingerprint((type_name(value), order, sorted(brought))))
+
+        members, known = inside(value)
+        step = self._step(source, ("signature", lambda value: inside(value)[1], known))
+        argument = Argument("container", type=type_name(value), members=members, signature=Fingerprint(known))
+        return self._as(argument, step)
 
     def _tuple(
         self,
@@ -575,10 +698,9 @@ class _Maker:
         is_whole = "whole" in node.get(HOW, ())
         if is_whole:
             # The object itself is handed on: by then nobody knows what is read of it.
-            fields = _fields(cls)
-            if fields is None:
+            if not self._is_taken_whole(value):
                 return self._opaque(value, source, path)
-            for name in (*fields, *stored_names(value)):
+            for name in (*(_fields(cls) or ()), *_slot_names(cls), *stored_names(value)):
                 grow(node, (name,), "whole", where_of(node))
             # Whatever the class defines may be used as well.
             self._count(f"class of {path}", self._resolution(cls))
@@ -588,6 +710,16 @@ class _Maker:
             self._members(value, node, step, path, members, mode)
         argument = Argument("object", type=type_name(value), members=members, python_type=cls)
         return self._as(argument, step)
+
+    def _is_taken_whole(self, value: Any) -> bool:
+        """Whether all of an object is what it stores: nothing of it is made up by its class, or hidden in native code."""
+        cls = type(value)
+        if _fields(cls) is not None:
+            return True
+        packages = self._rules.packages
+        own = [base for base in cls.__mro__ if packages.version_of(base.__module__) is None]
+        others = [base for base in cls.__mro__ if base not in own and base.__module__ not in _STORES_NOTHING]
+        return (bool(own) and others in ([], [object])) or cls is types.SimpleNamespace
 
     def _expand(self, value: Any, node: Node, path: str) -> None:
         """Count the methods of an object that are reached, and add what they read of it to what is read."""
@@ -609,29 +741,36 @@ class _Maker:
                         seen.add((name, id(attribute)))
                         is_growing = True
                         is_super = "super" in node[name].get(HOW, ())
-                        self._from_class(value, attribute, node, f"{path}.{name}", is_super=is_super)
+                        met = self._from_class(value, attribute, node, f"{path}.{name}", is_super=is_super)
+                        # What a class holds as data is looked at like a member; a method is code.
+                        inner = getattr(attribute, "__func__", attribute)
+                        if met is not None and not is_super and function_of(inner) is not None:
+                            self._memo.check_baseline(cls, name, met)
 
-    def _from_class(self, value: Any, attribute: Any, node: Node, place: str, *, is_super: bool) -> None:
-        """Count something that a class defines, and add what it reads of the object."""
+    def _from_class(
+        self, value: Any, attribute: Any, node: Node, place: str, *, is_super: bool
+    ) -> Resolution | None:
+        """Count something that a class defines, and add what it reads of the object; return what it depends on."""
         if _is_computed(attribute):
             # Refused where it is read, but what `super()` finds may be a property.
             for accessor in _accessors(attribute) if is_super else ():
                 self._method(accessor, node, place)
-            return
+            return None
         if type(attribute) is types.MemberDescriptorType:
-            return
+            return None
         function = function_of(attribute)
         if function is not None:
-            self._method(function, node, place)
-            return
+            return self._method(function, node, place)
         inner: Any = attribute
         if isinstance(attribute, (staticmethod, classmethod)):
             inner = attribute.__func__
         # The step for the object says that the class is what it was; what the attribute holds may change.
         bound = type(value) if isinstance(attribute, classmethod) else None
-        self._count(f"class attribute {place}", self._memo.of(inner, self._rules, bound))
+        found = self._memo.of(inner, self._rules, bound)
+        self._count(f"class attribute {place}", found)
+        return found
 
-    def _method(self, function: types.FunctionType, node: Node, place: str) -> None:
+    def _method(self, function: types.FunctionType, node: Node, place: str) -> Resolution:
         """Count a method, and add what it reads of the object it belongs to."""
         resolution = self._resolution(function)
         self._count(f"method {place} ({function.__module__}.{function.__qualname__})", resolution)
@@ -639,6 +778,7 @@ class _Maker:
             for (more, how), where in effective(resolution.root, 0).items():
                 if more or how in ("whole", "super whole"):
                     grow(node, more, how, where)
+        return resolution
 
     def _members(
         self, value: Any, node: Node, step: int, path: str, members: dict[Any, Argument], mode: str
@@ -717,12 +857,10 @@ class _Maker:
         name = type_name(value)
         where = "" if path == self._name else f", at `{path}`,"
         hint = f"give `{name}` a `__cache_signature__`, or call `keyprint.register_argument`"
-        if isinstance(value, (list, dict, set)):
-            hint = "pass a tuple of what is needed, or an object with members"
-        elif _is_instance(value):
+        if _is_instance(value):
             hint = f"read its members by name in the function, make it a dataclass, or {hint}"
         return SignatureError(
-            f"the argument `{self._name}`{where} is {_a(name)}, of which nothing says what counts",
+            f"the argument `{self._name}`{where} is {_a(name)}, which has no cache signature",
             code="argument-type",
             hint=hint,
         )
@@ -755,6 +893,8 @@ class Memo:
         #: By address, with a reference that says whether it is still the same object.
         self._known: dict[tuple[int, int], tuple[Any, Resolution]] = {}
         self._check = check
+        #: What classes of arguments define, as it was first met.
+        self._defined: WeakKeyDictionary[type, dict[str, Resolution]] = WeakKeyDictionary()
 
     def of(self, value: Any, rules: Rules, bound: Any = None) -> Resolution:
         """Return what a function, a class or a value depends on now."""
@@ -771,12 +911,20 @@ class Memo:
             self._known[place] = ref(value, lambda _: self._known.pop(place, None)), found
         return found
 
+    def check_baseline(self, cls: type, name: str, found: Resolution) -> None:
+        """Compare what a class defines with what it defined when it was first met: a method may be replaced."""
+        known = self._defined.setdefault(cls, {}).setdefault(name, found)
+        if known is not found and known.fingerprint != found.fingerprint:
+            self._check(f"{cls.__qualname__}.{name}", known, found)
+            self._defined[cls][name] = found
+
     def resolutions(self) -> list[Resolution]:
         """Return all that are known."""
         return [found for _, found in [*self._known.values()]]
 
     def forget(self) -> None:
         self._known.clear()
+        self._defined.clear()
 
 
 def _nobody() -> None:
@@ -805,7 +953,52 @@ def _stored(value: Any, name: str) -> tuple[()] | tuple[Any]:
 def _is_instance(value: Any) -> bool:
     """Whether something is an instance of a class written in Python, whose members are just stored."""
     kinds = (type, types.ModuleType, list, dict, set, tuple, str, int, float)
+    if type(value) is types.SimpleNamespace:
+        return True
     return keeps_members(type(value)) and not isinstance(value, kinds)
+
+
+def _is_array(value: Any) -> bool:
+    kind = type(value)
+    return any(hasattr(kind, name) for name in _ARRAYS)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether there are only numbers, texts and the like in a value."""
+    pending, seen = [value], 0
+    while pending:
+        one = pending.pop()
+        kind = type(one)
+        if kind in (list, tuple):
+            pending += one
+        elif kind is dict:
+            pending += [*one, *one.values()]
+        elif kind not in _SCALARS and kind not in _BY_VALUE:
+            return False
+        seen += 1
+        if seen > _MOST_STEPS:
+            return False
+    return True
+
+
+def _slot_names(cls: type) -> list[str]:
+    """Return the names of the slots that instances of a class keep members in."""
+    kind = types.MemberDescriptorType
+    return sorted(
+        {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, kind)} - {"__dict__", "__weakref__"}
+    )
+
+
+def _noting(met: list[Any]) -> dict[type, Any]:
+    """Return rules that take note of what counts by more than its name."""
+
+    def note(value: Any) -> Any:
+        met.append(value)
+        return rule.leaf("met")
+
+    enum = sys.modules.get("enum")
+    kinds: tuple[type, ...] = (types.FunctionType, types.ModuleType, type)
+    return {kind: note for kind in (*kinds, *((enum.EnumMeta,) if enum is not None else ()))}
 
 
 def _dtype_digest(array: Any) -> bytes:

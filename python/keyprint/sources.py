@@ -98,9 +98,16 @@ class Sources:
         return found
 
     def text(self, source: Source, globals_: dict[str, Any]) -> str | None:
-        """Return the text of a function, if it is still what it was."""
+        """Return the text of a function, if it is still what it was; as it would stand at the beginning of lines."""
         found = self.located(source, globals_)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        text, before = found
+        if not before.strip(" \t") == "" or not before:
+            return text
+        import textwrap
+
+        return textwrap.dedent(before + text)
 
     def located(self, source: Source, globals_: dict[str, Any]) -> tuple[str, str] | None:
         """Return the text of a function, and what is before it in its first line."""

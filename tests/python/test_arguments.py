@@ -527,23 +527,19 @@ def test_annotations_build_arguments() -> None:
     cheap(1, 3)
     before = list(BUILT)
     assert [cheap(1, 4), cheap(1, 5)] == [1, 1]
-    assert before == BUILT, "a warm hit builds nothing"
+    assert [*before, 4, 5] == BUILT, "built once, for whoever is called: keys need none"
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ([1], "the argument `x` is a `builtins.list`"),
-        ({}, "pass a tuple of what is needed"),
-        ({1}, "pass a tuple"),
         (iter([]), "keyprint.register_argument"),
-        (bytearray(b""), "`builtins.bytearray`"),
-        (Bag(), "make it a dataclass, or give `test_arguments.Bag` a `__cache_signature__`"),
-        (collections.OrderedDict(), "pass a tuple"),
         (memoryview(b""), "`builtins.memoryview`"),
-        ((1, [2]), "the argument `x`, at `x[1]`, is a `builtins.list`"),
-        (Inner(a=[1]), "at `x.a`, is a `builtins.list`"),
-        (types.SimpleNamespace(x=1), "`types.SimpleNamespace`"),
+        ((1, iter([])), "the argument `x`, at `x[1]`, is a `builtins.list_iterator`, which has no cache signature"),
+        ([iter([])], "at `x[0]`, is a `builtins.list_iterator`"),
+        (Inner(a=iter([])), "at `x.a`, is a `builtins.list_iterator`"),
+        (types.SimpleNamespace(x=iter([])), "at `x.x`, is a `builtins.list_iterator`"),
+        (Bag(b=iter([])), "at `x.b`, is a `builtins.list_iterator`"),
     ],
 )
 def test_unknown_types_are_refused(value: Any, words: str) -> None:

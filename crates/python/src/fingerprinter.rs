@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -114,6 +115,15 @@ impl Fingerprinter {
         let left = walk(&self.config, &self.plans, left, Want::Trace)?.trace.expect("asked for");
         let right = walk(&self.config, &self.plans, right, Want::Trace)?.trace.expect("asked for");
         Ok(differences(&left, &right, limit))
+    }
+
+    /// Rules may hold whatever made them, which may hold this.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.config.overrides.iter().try_for_each(|given| {
+            visit.call(&given.class)?;
+            visit.call(&given.rule)
+        })?;
+        self.plans.traverse(&visit)
     }
 
     fn __repr__(&self) -> String {

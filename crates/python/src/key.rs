@@ -23,8 +23,16 @@ pub(crate) struct PyKey {
     tool: Tool,
     salt: String,
     components: Vec<Named>,
-    /// What is shown for the components, in their order; nothing after garbage collection.
-    shown: Mutex<Vec<Py<PyAny>>>,
+    /// What is shown for the components, in their order.
+    shown: Mutex<Shown>,
+}
+
+/// What people see of components.
+enum Shown {
+    /// The values themselves, to be described when a manifest is made; none after garbage collection.
+    Values(Vec<Py<PyAny>>),
+    /// What they were when the key was settled.
+    Described(Vec<Described>),
 }
 
 /// A component. Its value is only looked at again when a manifest is made.
@@ -67,8 +75,18 @@ impl PyKey {
                 named.push(Named { name: component, digest, secret });
             }
         }
-        let shown = Mutex::new(texts);
+        let shown = Mutex::new(Shown::Values(texts));
         Ok(Self { key: builder.key(), name, durable, tool, salt, components: named, shown })
+    }
+
+    /// Describes the values now, and lets go of them: they may change.
+    fn _settle(&self, py: Python<'_>) {
+        let described = self.described(py);
+        let before = {
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *shown, Shown::Described(described))
+        };
+        drop(before);
     }
 
     /// All 64 hexadecimal digits.
@@ -118,13 +136,19 @@ impl PyKey {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // Whoever has the lock is about to use the values: they are alive then.
-        self.shown.try_lock().map_or(Ok(()), |shown| shown.iter().try_for_each(|value| visit.call(value)))
+        let Ok(shown) = self.shown.try_lock() else { return Ok(()) };
+        match &*shown {
+            Shown::Values(values) => values.iter().try_for_each(|value| visit.call(value)),
+            Shown::Described(_) => Ok(()),
+        }
     }
 
     fn __clear__(&self) {
-        if let Ok(mut shown) = self.shown.try_lock() {
-            shown.clear();
-        }
+        let dropped = self.shown.try_lock().ok().map(|mut shown| match &mut *shown {
+            Shown::Values(values) => std::mem::take(values),
+            Shown::Described(_) => Vec::new(),
+        });
+        drop(dropped);
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -152,13 +176,12 @@ impl PyKey {
     /// The manifest, with texts for people. What cannot be described is left undescribed.
     pub(crate) fn to_manifest(&self, py: Python<'_>) -> Manifest {
         let mut builder = KeyBuilder::new(&self.name, self.tool.clone(), Some(&self.salt));
-        let shown = self.values(py);
-        for (at, Named { name, digest, secret }) in self.components.iter().enumerate() {
-            let component = match shown.get(at) {
+        let mut shown = self.described(py).into_iter();
+        for Named  { name, digest, secret } in &self.components {
+            let component = match shown.next() {
                 _ if *secret => Component::secret(&**name, *digest),
                 None => Component::new(&**name, *digest),
-                Some(value) => {
-                    let Described { text, parts, cut } = describe(value.bind(py));
+                Some(Described { text, parts, cut }) => {
                     let component = Component::new(&**name, *digest).summary(text).parts(parts);
                     if cut { component.cut() } else { component }
                 }
@@ -174,16 +197,27 @@ impl PyKey {
         Ok(MAKE.get(py)?.call1((value,))?.cast_into::<Self>()?.get().clone_ref(py))
     }
 
-    /// What is shown for the components.
-    fn values(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.iter().map(|value| value.clone_ref(py)).collect()
+    /// What is shown for the components; none of it is if it is not to be had any more.
+    fn described(&self, py: Python<'_>) -> Vec<Described> {
+        let values: Vec<Py<PyAny>> = {
+            let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*shown {
+                Shown::Values(values) => values.iter().map(|value| value.clone_ref(py)).collect(),
+                Shown::Described(known) => return known.clone(),
+            }
+        };
+        // Not under the lock: describing runs Python code. Secrets are not looked at.
+        let one = |(named, value): (&Named, Py<PyAny>)| match named.secret {
+            true => Described { text: String::new(), parts: Vec::new(), cut: true },
+            false => describe(value.bind(py)),
+        };
+        self.components.iter().zip(values).map(one).collect()
     }
 
     fn clone_ref(&self, py: Python<'_>) -> Self {
         Self {
             components: self.components.clone(),
-            shown: Mutex::new(self.values(py)),
+            shown: Mutex::new(Shown::Described(self.described(py))),
             name: self.name.clone(),
             tool: self.tool.clone(),
             salt: self.salt.clone(),
@@ -202,6 +236,7 @@ fn digest_of(value: &Bound<'_, PyAny>) -> PyResult<(Fingerprint, bool)> {
 }
 
 /// What people see of a value.
+#[derive(Clone)]
 struct Described {
     text: String,
     parts: Vec<Part>,

@@ -16,7 +16,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple};
 
-use crate::dlpack::DlTensor;
+use crate::dlpack::{DlTensor, Versioned};
 
 /// More dimensions are refused, those of the elements aside.
 const MOST_DIMENSIONS: usize = 8;
@@ -561,17 +561,6 @@ struct Managed {
     tensor: DlTensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
-}
-
-/// DLPack's `DLManagedTensorVersioned`, which says whether the memory can be written.
-#[repr(C)]
-struct Versioned {
-    major: u32,
-    minor: u32,
-    context: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
-    flags: u64,
-    tensor: DlTensor,
 }
 
 /// What a tensor that was handed out keeps: the array, and strides in elements.

@@ -6,9 +6,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
-use crate::dlpack::DlTensor;
+use crate::dlpack::{DlTensor, Versioned};
 use crate::ndarray::{self, ALIGNED, ArrayHead, C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE};
 
 /// The flags of a NumPy array that count.
@@ -193,6 +193,8 @@ pub(super) struct ExchangeSpec {
     tensor_from: TensorFrom,
     spec: (u8, u8, u16, i32, char, i32),
     needs_grad: Option<bool>,
+    /// Whether instances may be meant with another sign, or conjugated: what is in memory is not what they are.
+    has_marks: bool,
     alignment: Alignment,
 }
 
@@ -217,9 +219,14 @@ impl ExchangeSpec {
         else {
             return Ok(None);
         };
+        let has_marks = array.get_type().hasattr(intern!(py, "is_neg"))?;
+        if has_marks {
+            check_marks(array)?;
+        }
         let tensor = read(py, tensor_from, array.as_ptr())?;
         Ok(Some(Self {
             tensor_from,
+            has_marks,
             spec: tensor.spec(),
             needs_grad: needs_grad(array)?,
             alignment: Alignment::of(tensor.first(), multiple),
@@ -229,6 +236,10 @@ impl ExchangeSpec {
     /// The tensor, if it is described by this.
     pub(super) fn fits(&self, array: &Bound<'_, PyAny>) -> PyResult<Option<DlTensor>> {
         let tensor = read(array.py(), self.tensor_from, array.as_ptr())?;
+        // Whole numbers are never meant with another sign.
+        if self.has_marks && matches!(tensor.code, 2 | 4 | 5) {
+            check_marks(array)?;
+        }
         let fits = tensor.spec() == self.spec
             && self.alignment.holds(tensor.first())
             && (self.needs_grad.is_none() || needs_grad(array)? == self.needs_grad);
@@ -245,6 +256,23 @@ fn read(py: Python<'_>, tensor_from: TensorFrom, array: *mut ffi::PyObject) -> P
         );
     }
     Ok(tensor)
+}
+
+/// Refuses a tensor whose elements are not meant as they are in memory.
+fn check_marks(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = array.py();
+    for (question, answer, what) in [
+        (intern!(py, "is_neg"), "resolve_neg", "negative"),
+        (intern!(py, "is_conj"), "resolve_conj", "conjugate"),
+    ] {
+        if array.call_method0(question)?.is_truthy()? {
+            return Err(PyTypeError::new_err(format!(
+                "a tensor with the {what} bit: its memory holds other elements than it shows\n\
+                 hint: pass `tensor.{answer}()`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn needs_grad(array: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
@@ -292,22 +320,40 @@ pub(crate) fn _array_spec(array: &Bound<'_, PyAny>, multiple: u32) -> PyResult<O
     }))
 }
 
-/// Returns data type, dimensions, layout and device of anything with `__dlpack__`. Nothing is copied.
+/// Data type, dimensions, layout, device, address of the first element, whether it may be written.
+type CapsuleText = (String, i32, String, i32, usize, bool);
+
+/// Returns what anything with `__dlpack__` says of itself. Nothing is copied.
 #[pyfunction]
 #[pyo3(signature = (array, /))]
-pub(crate) fn _dlpack_spec(array: &Bound<'_, PyAny>) -> PyResult<(String, i32, String, i32)> {
+pub(crate) fn _dlpack_spec(array: &Bound<'_, PyAny>) -> PyResult<CapsuleText> {
     let py = array.py();
-    let capsule = array.call_method0(intern!(py, "__dlpack__"))?.cast_into::<PyCapsule>()?;
-    // SAFETY: the capsule is alive; its name is a C string or null.
-    let tensor = unsafe {
+    let name = intern!(py, "__dlpack__");
+    let versions = PyDict::new(py);
+    versions.set_item(intern!(py, "max_version"), (1, 0))?;
+    let capsule = match array.call_method(name, (), Some(&versions)) {
+        // Older than versions of DLPack.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => array.call_method0(name)?,
+        capsule => capsule?,
+    };
+    let capsule = capsule.cast_into::<PyCapsule>()?;
+    // SAFETY: the capsule is alive; its name is a C string or null, and says which struct it points to.
+    let (tensor, writable) = unsafe {
         let name: *const c_char = ffi::PyCapsule_GetName(capsule.as_ptr());
-        if name.is_null() || std::ffi::CStr::from_ptr(name) != c"dltensor" {
+        let known = (!name.is_null()).then(|| std::ffi::CStr::from_ptr(name));
+        let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), name);
+        if known == Some(c"dltensor") {
+            (*pointer.cast::<DlTensor>(), true)
+        } else if known == Some(c"dltensor_versioned") {
+            let managed = &*pointer.cast::<Versioned>();
+            (managed.tensor, managed.flags & Versioned::READ_ONLY == 0)
+        } else {
             return Err(PyValueError::new_err("`__dlpack__` returned something that is not a tensor"));
         }
-        *ffi::PyCapsule_GetPointer(capsule.as_ptr(), name).cast::<DlTensor>()
     };
     // The shape belongs to the capsule, which is alive until here.
-    let found = as_text(tensor.spec());
+    let (dtype, ndim, layout, device) = as_text(tensor.spec());
+    let address = tensor.first() as usize;
     drop(capsule);
-    Ok(found)
+    Ok((dtype, ndim, layout, device, address, writable))
 }

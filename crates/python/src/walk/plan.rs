@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use keyprint_fingerprint::Fingerprint;
 use keyprint_fingerprint::stream::shape;
 use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
@@ -343,6 +344,17 @@ impl Plans {
                 std::mem::take(&mut *self.by_type.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
             drop(dropped);
         }
+    }
+
+    /// Shows the garbage collector the rules that plans hold.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Whoever has the lock is at work, so all of it is alive.
+        let Ok(plans) = self.by_type.try_lock() else { return Ok(()) };
+        plans.values().try_for_each(|plan| match &plan.rule {
+            // A walk that uses the plan keeps it alive, and with it the rule.
+            Rule::Described(rule) if Arc::strong_count(plan) == 1 => visit.call(rule),
+            _ => Ok(()),
+        })
     }
 
     /// Remembers a plan.
