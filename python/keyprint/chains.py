@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._native import Guards
     from .function_entry import FunctionEntry, Where
 
-__all__ = ["HEAP_TYPE", "Chains", "Reached", "function_of", "keeps_members", "lookup"]
+__all__ = ["HEAP_TYPE", "Chains", "Reached", "function_of", "keeps_members", "lookup", "sets_members"]
 
 #: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
 HEAP_TYPE: Final = 1 << 9
@@ -37,7 +37,7 @@ class Reached:
     told without running code, so that all of what is before them counts.
     """
 
-    __slots__ = ("label", "owner", "owner_label", "state", "value")
+    __slots__ = ("holder", "label", "owner", "owner_label", "state", "value")
 
     def __init__(
         self, state: str, label: str, value: Any = None, owner: Any = None, owner_label: str = ""
@@ -48,6 +48,8 @@ class Reached:
         #: What a method was found on: its first argument.
         self.owner = owner
         self.owner_label = owner_label
+        #: What the last member is a member of.
+        self.holder: Any = None
 
 
 class Chains:
@@ -154,6 +156,7 @@ class Chains:
                 reached = self._class_member(value, name, reached)
             else:
                 reached = self._instance_member(value, name, reached, where)
+            reached.holder = value
         return reached
 
     def _module_member(self, module: types.ModuleType, name: str, where: Where) -> Reached:
@@ -273,6 +276,11 @@ def keeps_members(cls: type) -> bool:
     """Whether instances of a class just keep their members: no code decides what a name means."""
     is_usual = lookup(cls, "__getattribute__") == (object.__getattribute__,)
     return is_usual and not lookup(cls, "__getattr__") and bool(cls.__flags__ & HEAP_TYPE)
+
+
+def sets_members(value: Any) -> bool:
+    """Whether setting a member of something runs no code of its class."""
+    return lookup(type(value), "__setattr__") in ((object.__setattr__,), (type.__setattr__,), ())
 
 
 def lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:

@@ -572,7 +572,8 @@ class CachedStep(cached_step.CachedStep[Any, Any]):
         cache: MutableMapping[str, Any] | None = None,
         **older: Any,
     ) -> None:
-        input_fingerprinter = _input_fingerprinter(input_fingerprinter, older)
+        # Instances are made by their type, which is one more call in between.
+        input_fingerprinter = _input_fingerprinter(input_fingerprinter, older, stacklevel=4)
         super().__init__(
             step, input_key=input_fingerprinter, step_key=step_fingerprinter, cache=cache, **older
         )
@@ -613,7 +614,9 @@ class CachedStep(cached_step.CachedStep[Any, Any]):
         return self.key(value).hex()
 
 
-def _input_fingerprinter(given: Callable[[Any], Any] | None, older: dict[str, Any]) -> Callable[[Any], Any]:
+def _input_fingerprinter(
+    given: Callable[[Any], Any] | None, older: dict[str, Any], *, stacklevel: int = 3
+) -> Callable[[Any], Any]:
     """Return the function that is given by its name or by one of its older names."""
     for name in ("key_function", "hash_function"):
         if name in older:
@@ -621,7 +624,7 @@ def _input_fingerprinter(given: Callable[[Any], Any] | None, older: dict[str, An
             if given is not None:
                 raise TypeError(f"`{name}` is an older name of `input_fingerprinter`: give one of them")
             warnings.warn(
-                f"`{name}` is an older name of `input_fingerprinter`", DeprecationWarning, stacklevel=3
+                f"`{name}` is an older name of `input_fingerprinter`", DeprecationWarning, stacklevel=stacklevel
             )
             given = found
     if given is None:

@@ -18,6 +18,13 @@ __all__ = ["HOW", "effective", "grow", "spoken", "tree", "where_of"]
 HOW: Final = ""
 
 
+#: What is done to something that a function captured, and to an argument.
+_ON_ARGUMENTS: Final = {
+    **{"assigned": "optional", "written": "whole", "stored": "whole", "updated": "whole"},
+    "mutated": "called",
+}
+
+
 def tree(uses: Mapping[tuple[tuple[str, ...], str], Where]) -> Node:
     root: Node = {}
     for (path, how), where in uses.items():
@@ -26,6 +33,8 @@ def tree(uses: Mapping[tuple[tuple[str, ...], str], Where]) -> Node:
 
 
 def grow(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
+    # What is done to an argument counts as any other use of it.
+    how = _ON_ARGUMENTS.get(how, how)
     for name in path:
         node = node.setdefault(name, {})
     # Being called, or asked for its type, reads nothing of an object itself.

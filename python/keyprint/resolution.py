@@ -24,7 +24,7 @@ from _weakref import ref
 from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _short_text, fingerprint
 from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
-from .chains import Chains, Reached, function_of
+from .chains import Chains, Reached, function_of, sets_members
 from .dynamic_access import check_function, check_value, dynamic, reads_documentation
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
@@ -33,7 +33,7 @@ from .packages import INTERPRETER
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, Final
+    from typing import Any, Final, Literal
 
     from .function_entry import Where
     from .packages import Packages
@@ -45,6 +45,12 @@ __all__ = ["Resolution", "Rules", "resolve"]
 _ATTEMPTS: Final = 64
 
 _ABSENT: Final = ("absent",)
+
+#: Builtin types, of which nothing is read by adding to their instances.
+_CONTAINERS: Final = (list, dict, set, bytearray)
+
+#: Types of values that go into nothing but themselves when something is added to them.
+_VALUES: Final = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
 
 #: The ends that a use can come to, besides being refused.
 FOLLOWED: Final = "followed"
@@ -94,7 +100,10 @@ class Resolution:
 class Rules:
     """How functions are followed; the same for all functions of a kernel."""
 
-    __slots__ = ("compiled_by", "ignore", "locations", "packages", "sources")
+    __slots__ = (
+        *("compiled_by", "ignore", "locations", "metadata_keys", "mode", "packages", "sources"),
+        "writable_arrays",
+    )
 
     def __init__(
         self,
@@ -103,7 +112,16 @@ class Rules:
         ignore: Iterable[str] = (),
         compiled_by: Iterable[object] = (),
         locations: bool = False,
+        mode: Literal["strict", "lenient"] = "strict",
+        writable_arrays: bool = False,
+        metadata_keys: tuple[str, ...] = ("keyprint",),
     ) -> None:
+        #: Whether what has no name across processes is refused.
+        self.mode: Literal["strict", "lenient"] = mode
+        #: Whether arrays that can be written count by content, which is looked at again each time.
+        self.writable_arrays = writable_arrays
+        #: Under which keys of field metadata a field can opt out.
+        self.metadata_keys = metadata_keys
         self.packages = packages
         self.sources = sources
         self.ignore = frozenset(ignore)
@@ -111,14 +129,15 @@ class Rules:
         self.locations = locations
 
 
-def resolve(value: Any, rules: Rules, bound: Any = None) -> Resolution:
+def resolve(value: Any, rules: Rules, bound: Any = None, *, label: str = "") -> Resolution:
     """Follow a function, or anything that holds functions; again if something changes meanwhile.
 
-    ``bound`` is what the first parameter of a function is known to be.
+    ``bound`` is what the first parameter of a function is known to be. With a ``label``, it is a value that goes by
+    that name: then a function of an installed package counts by its version.
     """
     for _ in range(_ATTEMPTS):
         resolver = _Resolver(rules)
-        root = resolver.run(value, ("", "", 0), bound)
+        root = resolver.run(value, ("", "", 0), bound, label)
         found = Resolution(resolver, root)
         if found.guards.check():
             return found
@@ -162,14 +181,14 @@ class _Resolver:
         #: Abstract classes, and what was registered with them.
         self._abstract: list[tuple[type, list[type]]] = []
 
-    def run(self, value: Any, where: Where, bound: Any) -> FunctionEntry | None:
+    def run(self, value: Any, where: Where, bound: Any, label: str) -> FunctionEntry | None:
         root = None
-        if isinstance(value, types.FunctionType):
+        if isinstance(value, types.FunctionType) and (not label or self._version_of(value) is None):
             root = self.entry(value)
             if bound is not None:
                 self._bind((root, 0), 0, "bound", bound, where)
         else:
-            self._add(Reached("value", "value", value), "whole", where)
+            self._add(Reached("value", label or "value", value), "whole", where)
         changed = True
         while changed:
             while self._pending:
@@ -333,7 +352,7 @@ class _Resolver:
 
     def _add(self, reached: Reached, how: str, where: Where) -> None:
         """Bring a use of what a chain leads to, to its end."""
-        mode = how if how in ("annotation", "type") else "value"
+        mode = how if how in ("annotation", "type", "assigned", "written", "mutated", "stored", "updated") else "value"
         key = (reached.label, mode, id(reached.value), reached.state, reached.owner is not None)
         if key not in self._followed:
             self._followed.add(key)
@@ -343,6 +362,19 @@ class _Resolver:
     def _conclude(self, reached: Reached, how: str, where: Where) -> str:
         """Make a component of what a chain leads to; return how that ended."""
         label, value = reached.label, reached.value
+        if how == "mutated" and _is_container(value if reached.owner is None else reached.owner):
+            # The method of a builtin: of what it adds to, nothing is read but the type.
+            value = value if reached.owner is None else reached.owner
+            reached, how = Reached("value", label, value), "type"
+        elif how == "assigned" and reached.state != "whole":
+            if not sets_members(reached.holder):
+                self._count(label.rpartition(".")[0], reached.holder, where)
+            how = "type"
+        elif how == "written" and (_is_container(value) or type(value) in _VALUES):
+            how = "type"
+        elif how in ("stored", "updated") and _is_container(value):
+            self._places(label, value, how, where)
+            how = "type"
         if label.partition(" ")[2] in self.rules.ignore:
             return EXEMPT
         if reached.state == "absent":
@@ -359,7 +391,7 @@ class _Resolver:
             else:
                 # What a method reads of its first argument is read of what it was found on.
                 self._bind(target, 0, reached.owner_label, reached.owner, where)
-        if how == "type":
+        if how == "type" and reached.state != "absent":
             kind = type(value)
             parts = (kind.__module__, kind.__qualname__, self._class(kind))
             self._put(f"type of {label}", fingerprint(parts), kind.__qualname__, where)
@@ -373,6 +405,18 @@ class _Resolver:
         if function_of(value) is not None or isinstance(value, type):
             return FOLLOWED
         return WHOLE if reached.state == "whole" else COUNTED
+
+    def _places(self, label: str, value: Any, how: str, where: Where) -> None:
+        """Count which items there are in a container that code writes to, if it must find them there."""
+        if type(value) is list:
+            known: Any = len(value)
+            self.chains.rechecks.append(lambda: len(value) == known)
+        elif type(value) is dict and how == "updated":
+            known = list(value)
+            self.chains.rechecks.append(lambda: list(value) == known)
+        else:
+            return
+        self._put(f"items of {label}", self._value(f"items of {label}", known, where), _text(known), where)
 
     def _count(self, label: str, value: Any, where: Where) -> None:
         """Count a value: all of it."""
@@ -576,8 +620,16 @@ class _Resolver:
 
     def _values(self) -> Fingerprinter:
         if self._fingerprinter is None:
-            self._fingerprinter = Fingerprinter(mode="strict", overrides=self._overrides(), _observable=True)
+            self._fingerprinter = self._made(self._overrides())
         return self._fingerprinter
+
+    def _made(self, overrides: dict[type, Any]) -> Fingerprinter:
+        return Fingerprinter(
+            mode=self.rules.mode,
+            overrides=overrides,
+            metadata_keys=self.rules.metadata_keys,
+            _observable=True,
+        )
 
     def _overrides(self) -> dict[type, Any]:
         overrides: dict[type, Any] = {
@@ -633,6 +685,8 @@ class _Resolver:
         return rule.leaf(value.__keyprint_fleeting__(), tag="keyprint fleeting")
 
     def _rule_array(self, array: Any) -> Any:
+        if self.rules.writable_arrays:
+            return NotImplemented
         if type(array) is NdArray or can_change(array) or getattr(array.dtype, "hasobject", False):
             self._arrays.append(array)
             # What it holds does not matter any more.
@@ -673,9 +727,7 @@ class _Resolver:
         if not self.guards.type(cls):
             self.chains.rechecks.append(lambda: False)
         if self._class_fingerprinter is None:
-            self._class_fingerprinter = Fingerprinter(
-                mode="strict", overrides={**RULES, **self._overrides()}, _observable=True
-            )
+            self._class_fingerprinter = self._made({**RULES, **self._overrides()})
         self._arrays.clear()
         parts = []
         for attribute, value in attributes(cls).items():
@@ -963,6 +1015,12 @@ def _table_behind(dispatcher: types.FunctionType) -> Any:
         found = (dispatch.__closure__ or ())[at].cell_contents
         return found if type(found) is dict else None
     return None
+
+
+def _is_container(value: Any) -> bool:
+    """Whether something is a container whose methods only add to it."""
+    kind = type(value)
+    return kind in _CONTAINERS or kind.__module__ == "collections"
 
 
 def _is_enum(cls: type) -> bool:

@@ -1,167 +1,151 @@
-"""What a step is: its configuration, and what its functions do.
+"""What a step is, and what its inputs are: by meaning, not by name.
 
-The fingerprint of a step is that of its value, with two differences. A function counts by its code,
-defaults, closure and attributes, and not by its name alone. And for the class of every object in the
-step, and every class that is named in it, all that the class defines counts too: methods, properties,
-class attributes. The standard library counts by name (the interpreter's version is a component of
-every step's key). Functions that the code calls by a global name are not followed.
+The identity of a step is its function key: what its functions do, everything that they reach, the configuration
+of the objects in it, what their classes define, and the versions of the packages behind it. It is looked at again
+in each call, so that a change in the same process is seen.
 
-In strict mode the step's own configuration may hold only what has a name across processes: a lambda
-or a lock in it is refused. Inside functions and classes such things are common and harmless: functions
-count by their code there, locks and weak caches by their type.
+Values that are inputs count by their fingerprint; functions and classes of the program among them count by
+meaning too, and packages by version.
 """
 
 from __future__ import annotations
 
-import functools
-import os
 import sys
 import types
+from _weakref import ref
+from threading import get_ident
 from typing import Any, Final, Literal, TypeAlias
 
 from . import rule
 from ._native import Fingerprint, Fingerprinter, fingerprint
-from .class_parts import RULES, annotation_texts, attributes, package_of
-from .errors import FingerprintError
+from .errors import FingerprintError, FunctionKeyError
+from .keys import KEYPRINT
+from .packages import INTERPRETER, Packages
+from .resolution import Resolution, Rules, resolve
+from .signature import Memo
+from .sources import Sources
 
-__all__ = ["Mode", "class_fingerprint", "step_fingerprint"]
+__all__ = ["ChainIdentity", "InputIdentity", "Mode", "StepIdentity", "identity_of"]
 
 #: Strict for what outlives the process.
 Mode: TypeAlias = Literal["strict", "lenient"]
 
-#: The parts of a code object that decide what it does; positions and file do not.
-_CODE: Final = (
-    *("co_name", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars"),
-    *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_exceptiontable"),
-)
-
-#: The directory of the standard library.
-_STDLIB: Final = os.path.join(os.path.dirname(os.__file__), "")
+#: Namespaces of field metadata under which a field can opt out.
+_METADATA: Final = ("keyprint", "GT4PY_META")
 
 
-def step_fingerprint(step: Any, *, mode: Mode) -> Fingerprint:
-    """Return the fingerprint of a step; strict for what outlives the process, lenient otherwise."""
-    if mode == "strict":
+class Parts:
+    """What a step depends on: components by name, a text for each, and the digest over all."""
+
+    __slots__ = ("components", "fingerprint", "texts")
+
+    def __init__(self, components: dict[str, Fingerprint], texts: dict[str, str], whole: Fingerprint) -> None:
+        self.components = components
+        self.texts = texts
+        self.fingerprint = whole
+
+
+class StepIdentity:
+    """What a step depends on, as it is now."""
+
+    def __init__(self, step: Any, *, mode: Mode, packages: Packages | None = None) -> None:
+        if mode == "strict":
+            _check_name(step)
+        self._step = step
+        self._rules = rules_for(mode, packages)
+        self._resolution: Resolution | None = None
+
+    def parts(self) -> Parts | Resolution:
+        """Return everything that the step depends on; looked at anew if something has changed."""
+        known = self._resolution
+        if known is not None and known.guards.check():
+            return known
         try:
-            _NAMED(step)
-        except FingerprintError as error:
-            error.add_hint(
-                "a step whose results outlive the process needs a name; without `store=` any will do"
-            )
-            raise
-    return _Meaning(mode).of_value(step)
+            found = self._resolution = resolve(self._step, self._rules, label="step")
+        except FunctionKeyError as error:
+            raise _with_ways_out(error) from error
+        return found
 
 
-def class_fingerprint(cls: type, *, mode: Mode) -> Fingerprint:
-    """Return the fingerprint of what a class and its bases define."""
-    return _Meaning(mode).of_value(cls)
+class ChainIdentity:
+    """What steps one after the other depend on: each is looked at once, in however many chains it is."""
+
+    def __init__(self, steps: list[StepIdentity | ChainIdentity]) -> None:
+        self._steps = steps
+        self._known: tuple[list[Parts | Resolution], Parts] | None = None
+
+    def parts(self) -> Parts | Resolution:
+        """Return everything that the steps depend on."""
+        found = [step.parts() for step in self._steps]
+        known = self._known
+        if known is not None and all(one is other for one, other in zip(known[0], found, strict=True)):
+            return known[1]
+        components: dict[str, Fingerprint] = {}
+        texts: dict[str, str] = {}
+        for at, one in enumerate(found):
+            for label, digest in one.components.items():
+                name = label if components.get(label, digest) == digest else f"{label} (step {at + 1})"
+                components[name] = digest
+                texts[name] = one.texts.get(label, "")
+        whole = fingerprint(("keyprint chain", [bytes(one.fingerprint) for one in found]))
+        components["chain"] = whole
+        texts["chain"] = f"{len(found)} steps"
+        parts = Parts(components, texts, whole)
+        self._known = found, parts
+        return parts
 
 
-class _Meaning:
-    """One fingerprint of a step in the making."""
-
-    def __init__(self, mode: Mode) -> None:
-        self._mode = mode
-        self._named: list[type] = []
-        self._fingerprinter = Fingerprinter(mode=mode, overrides={**_RULES, type: self._note})
-
-    def _note(self, cls: type) -> Any:
-        """Take note of a class that is met as a value; it counts by name here."""
-        self._named.append(cls)
-        return NotImplemented
-
-    def _walk(self, value: Any) -> tuple[Fingerprint, list[type]]:
-        """Return the fingerprint of a value and all classes met in it."""
-        self._named.clear()
-        found, classes, _ = self._fingerprinter._with_classes(value)
-        return found, [*classes, *self._named]
-
-    def of_value(self, value: Any) -> Fingerprint:
-        whole, pending = self._walk(value)
-        known: dict[type, Fingerprint] = {}
-        # What classes define holds other classes, and those define something too.
-        while pending:
-            for cls in pending.pop().__mro__:
-                if cls not in known and not _is_by_name(cls):
-                    known[cls], classes = self._of_class(cls)
-                    pending += [*classes, type(cls)]
-        durable = whole.durable and all(digest.durable for digest in known.values())
-        by_name = sorted(
-            (f"{cls.__module__}.{cls.__qualname__}", bytes(digest)) for cls, digest in known.items()
-        )
-        return Fingerprint(bytes(fingerprint(("keyprint step", bytes(whole), by_name))), durable=durable)
-
-    def _of_class(self, cls: type) -> tuple[Fingerprint, list[type]]:
-        defined = attributes(cls)
-        try:
-            return self._walk(defined)
-        except FingerprintError as error:
-            if self._mode == "strict" and not _is_installed(cls):
-                error.add_hint(f"it belongs to the class `{cls.__module__}.{cls.__qualname__}`")
-                raise
-        # A class of another package cannot be mended by whoever uses it, and within one process a class
-        # is the same for all: what has no identity is left out.
-        identified = {}
-        for name, value in defined.items():
-            try:
-                self._walk({name: value})
-            except FingerprintError:
-                continue
-            identified[name] = value
-        return self._walk(identified)
+#: Identities of steps that are alive, by address and how they count.
+_known: dict[tuple[int, Mode], tuple[Any, StepIdentity]] = {}
 
 
-def _function(function: types.FunctionType) -> Any:
-    raw = getattr(function, "raw_function", None)
-    if raw is not None and function.__globals__.get("__package__", "").partition(".")[0] == "pydantic":
-        return rule.ordered(raw, tag="keyprint validated")
-    if function.__globals__ is vars(functools) and hasattr(function, "registry"):
-        # Besides the table, a dispatcher holds caches, and how often anything was registered anywhere.
-        return rule.ordered(function.__qualname__, dict(function.registry), tag="keyprint dispatch")
-    return rule.ordered(
-        function.__module__,
-        function.__qualname__,
-        function.__code__,
-        function.__defaults__,
-        function.__kwdefaults__,
-        annotation_texts(function),
-        [_cell(cell) for cell in function.__closure__ or ()],
-        dict(vars(function)),
-        tag="keyprint function",
+def identity_of(step: Any, *, mode: Mode, packages: Packages | None = None) -> StepIdentity | ChainIdentity:
+    """Return the identity of a step; the same for all who ask, as long as the step is alive."""
+    from .cached_step import CachedStep, Chain
+
+    # A subclass may do something else than its base: then it counts like any other object.
+    is_own = type(step).__module__ in (CachedStep.__module__, f"{__package__}.gt4py")
+    if is_own and isinstance(step, Chain):
+        return ChainIdentity([identity_of(one, mode=mode, packages=packages) for one in step.steps])
+    if is_own and isinstance(step, CachedStep) and step._identity is not None and step.packages is packages:
+        # Keeping results does not change what a step does.
+        return identity_of(step.step, mode=mode, packages=packages)
+    if packages is not None:
+        return StepIdentity(step, mode=mode, packages=packages)
+    place = (id(step), mode)
+    reference, known = _known.get(place, (None, None))
+    if known is not None and reference() is step:
+        return known
+    made = StepIdentity(step, mode=mode)
+    try:
+        # Bound here, because modules are gone when the last steps are.
+        _known[place] = ref(step, lambda _, known=_known: known.pop(place, None)), made
+    except TypeError:
+        pass
+    return made
+
+
+def rules_for(mode: Mode, packages: Packages | None = None) -> Rules:
+    """Return how the functions of steps are followed."""
+    from . import cached_step
+
+    return Rules(
+        packages or Packages(),
+        Sources(),
+        compiled_by=(cached_step.cached,),
+        mode=mode,
+        writable_arrays=True,
+        metadata_keys=_METADATA,
     )
 
 
-def _code(code: types.CodeType) -> Any:
-    # Interpreters before 3.11 have no table of exceptions.
-    return rule.ordered(*(getattr(code, name, None) for name in _CODE), tag="keyprint code")
-
-
-def _cell(cell: Any) -> Any:
+def _check_name(step: Any) -> None:
+    """Refuse a step whose configuration holds something without a name."""
     try:
-        return (cell.cell_contents,)
-    except ValueError:
-        return ()
-
-
-def _module(module: types.ModuleType) -> Any:
-    """Count a module of the program by its file, or by what is in it; others by name."""
-    file = getattr(module, "__file__", None) or ""
-    if _is_standard(module.__name__) or _is_package(file):
-        return NotImplemented
-    if os.path.isfile(file):
-        with open(file, "rb") as source:
-            return rule.ordered(module.__name__, source.read(), tag="keyprint module")
-    content = {name: value for name, value in vars(module).items() if not name.startswith("__")}
-    return rule.ordered(module.__name__, content, tag="keyprint module")
-
-
-#: How things count inside functions and classes, where that differs from values.
-_RULES: Final[dict[type, Any]] = {
-    **RULES,
-    types.FunctionType: _function,
-    types.CodeType: _code,
-    types.ModuleType: _module,
-}
+        _NAMED(step)
+    except FingerprintError as error:
+        error.add_hint("a step whose results outlive the process needs a name; without `store=` any will do")
+        raise
 
 
 def _named_function(function: types.FunctionType) -> Any:
@@ -169,32 +153,91 @@ def _named_function(function: types.FunctionType) -> Any:
     return NotImplemented if "<" in function.__qualname__ else rule.leaf(function.__qualname__)
 
 
+def _with_ways_out(error: FunctionKeyError) -> FunctionKeyError:
+    """Add what else can be done about a step that cannot be followed."""
+    ways = (
+        "or say what counts: `step_key='code'` takes the code of the step's own functions, `step_key=function` "
+        "whatever that returns, together with `tool=(name, version)`"
+    )
+    hint = ways if error.hint is None else f"{error.hint}; {ways}"
+    return FunctionKeyError(str(error.args[0]), code=error.code, hint=hint)
+
+
 #: Refuses configurations that hold something without a name.
-_NAMED: Final = Fingerprinter(overrides={types.FunctionType: _named_function})
+_NAMED: Final = Fingerprinter(overrides={types.FunctionType: _named_function}, metadata_keys=_METADATA)
 
 
-def _is_by_name(cls: type) -> bool:
-    """Whether a class is the interpreter's own, of the standard library, or of this package."""
-    return package_of(cls) == __package__ or _is_standard(cls.__module__)
+class InputIdentity:
+    """What inputs are: values by their fingerprint, functions and classes of the program by meaning."""
+
+    def __init__(self, *, mode: Mode, packages: Packages | None = None) -> None:
+        self._rules = rules_for(mode, packages)
+        self._memo = Memo(lambda *_: None)
+        #: What was met, for each thread that is at work.
+        self._met: dict[int, list[Any]] = {}
+        overrides: dict[type, Any] = {
+            types.FunctionType: self._note,
+            types.ModuleType: self._note,
+            type: self._note,
+        }
+        enum = sys.modules.get("enum")
+        if enum is not None:
+            overrides[enum.EnumMeta] = self._note
+        self._fingerprinter = Fingerprinter(mode=mode, overrides=overrides, metadata_keys=_METADATA)
+
+    def _note(self, value: Any) -> Any:
+        self._met[get_ident()].append(value)
+        return rule.leaf(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}")
+
+    def fingerprint(self, value: Any) -> Fingerprint:
+        """Return the fingerprint of an input."""
+        thread = get_ident()
+        outer, met = self._met.get(thread), []
+        self._met[thread] = met
+        try:
+            whole, classes, _ = self._fingerprinter._with_classes(value)
+        finally:
+            # What is fingerprinted may fingerprint something itself.
+            if outer is None:
+                del self._met[thread]
+            else:
+                self._met[thread] = outer
+        packages = self._rules.packages
+        versions: set[tuple[str, str]] = set()
+        counted: list[tuple[str, bytes]] = []
+        for one in [*met, *classes]:
+            module = getattr(one, "__module__", None)
+            if isinstance(one, types.ModuleType):
+                module = one.__name__
+            version = packages.version_of(module) if isinstance(module, str) else None
+            if version is not None:
+                versions.add(version)
+            elif isinstance(one, (type, types.FunctionType, types.ModuleType)) and module != "builtins":
+                counted.append((_reference(one), bytes(self._meaning(one).fingerprint)))
+        # The versions of Keyprint and of the interpreter are components of every key.
+        versions -= {KEYPRINT, INTERPRETER}
+        if not counted and not versions:
+            return whole
+        parts = ("keyprint input", bytes(whole), sorted(set(counted)), sorted(versions))
+        return Fingerprint(bytes(fingerprint(parts)), durable=whole.durable)
+
+    def of_class(self, cls: type) -> Fingerprint:
+        """Return what a class and its bases define."""
+        return self._meaning(cls).fingerprint
+
+    def _meaning(self, value: Any) -> Resolution:
+        try:
+            return self._memo.of(value, self._rules)
+        except FunctionKeyError as error:
+            raise FunctionKeyError(
+                f"{_reference(value)} is among the inputs, and what it does cannot be identified: {error.args[0]}",
+                code=error.code,
+                hint=f"{error.hint}; or say what counts of the inputs with `input_key=`",
+            ) from error
 
 
-def _is_standard(module: str) -> bool:
-    """Whether a module is of the standard library."""
-    top, _, _ = module.partition(".")
-    if top == "__main__" or top not in sys.stdlib_module_names:
-        return False
-    # A program may have a module of the same name.
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    origin = getattr(spec, "origin", None)
-    if origin in (None, "built-in", "frozen"):
-        return module in sys.builtin_module_names or origin is not None
-    return origin.startswith(_STDLIB) and not _is_package(origin)
-
-
-def _is_package(file: str) -> bool:
-    """Whether a file belongs to an installed package."""
-    return "site-packages" in file or "dist-packages" in file
-
-
-def _is_installed(cls: type) -> bool:
-    return _is_package(getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
+def _reference(value: Any) -> str:
+    if isinstance(value, types.ModuleType):
+        return f"module `{value.__name__}`"
+    kind = "class" if isinstance(value, type) else "function"
+    return f"{kind} `{value.__module__}.{value.__qualname__}`"

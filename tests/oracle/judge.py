@@ -198,9 +198,7 @@ def _spots(tree: Any) -> list[tuple[list[Any], int]]:
 
 
 def _cleaned(files: dict[str, str]) -> dict[str, str]:
-    return {
-        name: "\n".join(line for line in text.split("\n") if line.strip() not in ("pass", "")) for name, text in files.items()
-    }
+    return {name: "\n".join(line for line in text.split("\n") if line not in ("pass", "")) for name, text in files.items()}
 
 
 def report(failing: Pair, verdict: Verdict, seed: int) -> str:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Callable
+
+from .idioms import IDIOMS
 
 #: Deeper values are plain ones.
 _DEEPEST = 3
@@ -410,7 +413,18 @@ def function(make: Values, depth: int) -> Value:
     return Value(expr, needs, reads, changes)
 
 
+def idiom(make: Values, depth: int) -> Value:
+    needs, expr, reads, changes = make.rng.choice(IDIOMS)
+    number = make.name("")
+
+    def numbered(text: str) -> str:
+        return re.sub(r"\b([A-Za-z]+)N(_?)\b", rf"\g<1>X{number}\2", text)
+
+    return Value(numbered(expr), [numbered(needs)], [*map(numbered, reads)], [*map(numbered, changes)])
+
+
 COMPOSED: list[Callable[[Values, int], Value]] = [
+    *[idiom] * 6,
     *[sequence, mapping, unordered, library_object, library_object],
     *[instance, instance, instance, enumeration, klass, function, function],
 ]

@@ -174,6 +174,11 @@ impl SourceFunction {
             How::Dynamic => "dynamic",
             How::Documentation => "documentation",
             How::Identity => "identity",
+            How::Assigned => "assigned",
+            How::Written => "written",
+            How::Stored => "stored",
+            How::Updated => "updated",
+            How::Mutated => "mutated",
             How::Order => "order",
         };
         let one = |one: &keyprint_source::Use| {

@@ -68,6 +68,21 @@ const DOCUMENTATION: &str = "__doc__";
 /// The attribute that holds members in their order.
 const MEMBERS: &str = "__dict__";
 
+/// Methods of containers that add to them, or change their order, whatever is in them.
+const MUTATORS: &[&str] = &[
+    "add",
+    "append",
+    "appendleft",
+    "clear",
+    "discard",
+    "extend",
+    "extendleft",
+    "insert",
+    "reverse",
+    "setdefault",
+    "update",
+];
+
 /// Where a chain begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Root {
@@ -103,8 +118,19 @@ pub enum How {
     Imported,
     /// It is taken for the builtin of its name.
     Builtin,
-    /// It may be missing: asked for by `hasattr`, or about to be written. Nothing else is read of it.
+    /// It may be missing: asked for by `hasattr`. Nothing else is read of it.
     Optional,
+    /// It is about to be written, and may be missing: `a.n = 1`.
+    Assigned,
+    /// It goes into nothing but itself: `n += 1`.
+    Written,
+    /// An item of it is written, which must be there in a list: `d[k] = v`.
+    Stored,
+    /// An item of it goes into nothing but itself, and must be there: `d[k] += v`.
+    Updated,
+    /// A method that adds to a container is called, and what it returns is not looked at: `log.append(x)`. The
+    /// path ends in the method.
+    Mutated,
     /// Only its type is asked for: `is None`.
     Type,
     /// A dynamic access: anything may be read through it, such as `__globals__`.
@@ -586,6 +612,33 @@ impl<'a> Reader<'a, '_> {
             }
             self.used(callee.clone(), How::Called, call.func.range());
         }
+        self.arguments(call, &callees, number);
+    }
+
+    /// The call and the owner of `owner.append(...)`, if that is what an expression is.
+    fn as_mutation(&self, expr: &'a Expr) -> Option<(&'a ExprCall, &'a Expr)> {
+        let Expr::Call(call) = expr else { return None };
+        let Expr::Attribute(attribute) = &*call.func else { return None };
+        let is_one = MUTATORS.contains(&attribute.attr.as_str()) && self.here(&attribute.value).is_some();
+        is_one.then_some((call, &*attribute.value))
+    }
+
+    /// Takes note of an item that is written.
+    fn stored(&mut self, subscript: &'a ExprSubscript, how: How) {
+        match self.here(&subscript.value) {
+            Some(chains) => {
+                self.builtins(&subscript.value);
+                for chain in chains {
+                    self.used(chain, how, subscript.range());
+                }
+            }
+            None => self.visit_expr(&subscript.value),
+        }
+        self.visit_expr(&subscript.slice);
+    }
+
+    /// Takes note of what a call hands on.
+    fn arguments(&mut self, call: &'a ExprCall, callees: &[Chain], number: u32) {
         let mut positions = Some(0u16);
         for argument in &call.arguments.args {
             if let Expr::Starred(_) = argument {
@@ -594,11 +647,11 @@ impl<'a> Reader<'a, '_> {
             }
             let slot = positions.map(Slot::Position);
             positions = positions.and_then(|at| at.checked_add(1));
-            self.argument(argument, &callees, slot, number);
+            self.argument(argument, callees, slot, number);
         }
         for keyword in &call.arguments.keywords {
             let slot = keyword.arg.as_ref().map(|name| Slot::Keyword(name.to_string()));
-            self.argument(&keyword.value, &callees, slot, number);
+            self.argument(&keyword.value, callees, slot, number);
         }
     }
 
@@ -731,12 +784,29 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 self.imported(module, import.level, stmt.range());
             }
             Stmt::AugAssign(assign) => {
-                // The target is read as well, whatever its context says.
+                // The target is read as well, whatever its context says, but what is read goes nowhere else.
+                let is_class = self.scopes.last().is_some_and(|scope| scope.is_class);
+                // The body of a class may read a name from outside and bind one of its own.
+                let how = if is_class { How::Whole } else { How::Written };
                 for chain in self.here(&assign.target).unwrap_or_default() {
-                    self.used(chain, How::Whole, assign.target.range());
+                    self.used(chain, how, assign.target.range());
                 }
-                self.visit_expr(&assign.target);
+                match &*assign.target {
+                    Expr::Subscript(subscript) => self.stored(subscript, How::Updated),
+                    target => self.visit_expr(target),
+                }
                 self.visit_expr(&assign.value);
+            }
+            Stmt::Expr(statement) if self.as_mutation(&statement.value).is_some() => {
+                let (call, owner) = self.as_mutation(&statement.value).expect("just asked");
+                self.calls += 1;
+                let number = self.calls;
+                self.builtins(owner);
+                let callees = self.here(&call.func).unwrap_or_default();
+                for callee in &callees {
+                    self.used(callee.clone(), How::Mutated, call.func.range());
+                }
+                self.arguments(call, &callees, number);
             }
             _ => visitor::walk_stmt(self, stmt),
         }
@@ -763,7 +833,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 match self.here(expr) {
                     Some(chains) => {
                         for chain in chains {
-                            self.used(chain, How::Optional, expr.range());
+                            self.used(chain, How::Assigned, expr.range());
                         }
                     }
                     None => visitor::walk_expr(self, expr),
@@ -787,6 +857,9 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                     }
                     self.used(chain, How::Optional, call.range());
                 }
+            }
+            Expr::Subscript(subscript) if matches!(subscript.ctx, ExprContext::Store) => {
+                self.stored(subscript, How::Stored);
             }
             Expr::Subscript(subscript) if self.annotation => self.annotated(subscript),
             Expr::Name(_) | Expr::Attribute(_) | Expr::Call(_) => match (self.here(expr), expr) {

@@ -40,6 +40,11 @@ fn reads(text: &str) -> Vec<String> {
             How::Dynamic => " dynamic",
             How::Documentation => " documentation",
             How::Identity => " identity",
+            How::Assigned => " =",
+            How::Written => " written",
+            How::Stored => " stored",
+            How::Updated => " updated",
+            How::Mutated => " mutated",
             How::Order => " order",
         };
         format!("{}{how}", chain(&function, &one.root, &one.path))
@@ -66,8 +71,11 @@ fn names_and_members() {
     check("def f(a): return config.deep.TILE", &["config.deep.TILE"]);
     check("def f(a): return a.x.y + a.z", &["<a>.x.y", "<a>.z"]);
     check("def f(a): return a.x[a.i].y", &["<a>.x", "<a>.i"]);
-    check("def f(a): a.x[0] = 1", &["<a>.x"]);
-    check("def f(a): a.x = N", &["N", "<a>.x?"]);
+    check("def f(a): a.x[0] = 1", &["<a>.x stored"]);
+    check("def f(a): a.x[0] += N", &["<a>.x updated", "N"]);
+    check("def f(a): LOG.append(a)", &["LOG.append mutated", "<a> -> LOG.append[0]"]);
+    check("def f(a): return LOG.pop()", &["LOG.pop()"]);
+    check("def f(a): a.x = N", &["N", "<a>.x ="]);
     check("def f(a): return a.x is None or a.y is not None", &["<a>.x type", "<a>.y type"]);
     check("def f(a): return hasattr(a, 'x')", &["hasattr builtin", "<a>.x?"]);
     check("def f(a): return getattr(a.b, 'x', N)", &["getattr builtin", "N", "<a>.b.x", "<a>.b.x?"]);
@@ -124,7 +132,7 @@ fn long_chains_of_names_are_read_when_they_are_assigned() {
 
 #[test]
 fn scopes() {
-    check("def f(a):\n  global g\n  g += 1", &["g"]);
+    check("def f(a):\n  global g\n  g += 1", &["g written"]);
     check("def f(a):\n  global g\n  g = 1", &[]);
     check("def f(a): return [x + y for x in a.z for y in x if w]", &["<a>.z", "w"]);
     check("def f(a): return [(z := x) for x in a] + [z]", &["<a>"]);
@@ -216,4 +224,14 @@ fn every_function_has_its_place() {
     let text_of = |at: usize| &text[table.functions[at].start as usize..table.functions[at].end as usize];
     assert!(text_of(0).starts_with("@d\ndef f") && text_of(0).ends_with("return x"));
     assert_eq!(text_of(4), "lambda: 2");
+}
+
+#[test]
+fn what_is_asked_of_things_in_general() {
+    check("def f(a): return [h.__doc__ for h in L]", &["L", "__doc__ documentation"]);
+    check("def f(a): return A is B", &["is identity", "A", "B"]);
+    check("def f(a): return A is None", &["A type"]);
+    check("def f(a): return a.__dict__", &["__dict__ order", "<a>.__dict__"]);
+    check("def f(a): return g(attrgetter('x.__globals__'))", &["g()", "attrgetter()", "__globals__ dynamic"]);
+    check("def f(a): return vars()", &["vars() dynamic", "vars()"]);
 }

@@ -10,7 +10,7 @@ use super::version::dict_version;
 use super::{ArrayState, Check, Guards, Held};
 use crate::layout::{self, Attributes};
 use crate::member::{self, Member};
-use crate::ndarray::{head, ndarray_type};
+use crate::ndarray::{WRITEABLE, head, ndarray_type};
 use crate::walk::builtin::{Builtin, dict_next, list_item, list_len, set_elements, tuple_item, tuple_len};
 
 /// Methods that say what an instance consists of, so that its attributes alone do not.
@@ -78,6 +78,11 @@ pub(super) fn value(guards: &Guards, value: &Bound<'_, PyAny>) -> PyResult<bool>
             }
             guards.add(py, Check::Dict { dict: value.unbind(), version, items });
         } else if ndarray_type(py) == Some(class) {
+            // SAFETY: the type was just checked.
+            if unsafe { head(value.as_ptr()) }.flags & WRITEABLE != 0 {
+                // Its elements may change at any time.
+                return Ok(false);
+            }
             // SAFETY: the type was just checked; what owns the memory is null or a live object.
             let owner = unsafe { Bound::from_borrowed_ptr_or_opt(py, head(value.as_ptr()).owner) };
             // Whoever owns the memory may write to it.
