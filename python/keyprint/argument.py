@@ -136,7 +136,7 @@ def foreign_array(array: Any, multiple: int) -> Argument:
     grad = getattr(array, "requires_grad", None)
     argument.needs_grad = None if grad is None else bool(grad)
     if getattr(array, "weak_type", False):
-        argument.element = ("weak",)
+        argument.type += ", weak"
     if hasattr(array, "__dlpack__"):
         try:
             found = _dlpack_spec(array)

@@ -217,7 +217,9 @@ class CachedStep(Chainable[_In, _Out]):
         shown: dict[str, Any] = {}
         if self._identity is None:
             components["step"] = self._given
-            shown["step"] = Shown(f"as `step_key` has it ({self._given.short})" if self._given is not None else "")
+            shown["step"] = Shown(
+                f"as `step_key` has it ({self._given.short})" if self._given is not None else ""
+            )
         else:
             parts = self._identity.parts()
             components.update(parts.components)
@@ -375,7 +377,9 @@ def _cached(
     signature = inspect.signature(function)
     for what, names in (("ignore", ignore), ("secrets", secrets)):
         if isinstance(names, str):
-            raise TypeError(f'`{what}` is a sequence of names, found `{names}`\nhint: write it as ("{names}",)')
+            raise TypeError(
+                f'`{what}` is a sequence of names, found `{names}`\nhint: write it as ("{names}",)'
+            )
         unknown = [name for name in names if name not in signature.parameters]
         if unknown:
             raise TypeError(f"`{what}` names `{unknown[0]}`, which `{_name_of(function)}` does not take")
@@ -493,7 +497,12 @@ def _own_state(step: Any, runtime: set[str]) -> dict[str, Any]:
 
 #: What can be used once only, or belongs to a moment.
 _ONCE: Final = (
-    *(types.CoroutineType, types.AsyncGeneratorType, collections.abc.Awaitable, collections.abc.AsyncIterator),
+    *(
+        types.CoroutineType,
+        types.AsyncGeneratorType,
+        collections.abc.Awaitable,
+        collections.abc.AsyncIterator,
+    ),
     *(collections.abc.Iterator, io.IOBase),
 )
 

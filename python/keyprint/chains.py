@@ -13,6 +13,7 @@ import types
 from ._native import fingerprint
 from .dynamic_access import dynamic
 from .errors import FingerprintError
+from .kinds import is_a
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,9 +151,9 @@ class Chains:
             if reached.owner is not None:
                 # A member of a method that is bound: anything of what it is bound to may be meant.
                 return Reached("whole", reached.owner_label, reached.owner)
-            if isinstance(value, types.ModuleType):
+            if is_a(value, types.ModuleType):
                 reached = self._module_member(value, name, where)
-            elif isinstance(value, type):
+            elif is_a(value, type):
                 reached = self._class_member(value, name, reached)
             else:
                 reached = self._instance_member(value, name, reached, where)
@@ -189,9 +190,9 @@ class Chains:
             # A metaclass may have it, or make it up.
             return Reached("whole", before.label, cls)
         value = found[0]
-        if isinstance(value, staticmethod):
+        if is_a(value, staticmethod):
             value = value.__func__
-        elif isinstance(value, classmethod):
+        elif is_a(value, classmethod):
             return Reached("value", label, value.__func__, cls, before.label)
         elif hasattr(type(value), "__get__") and function_of(value) is None:
             # A descriptor reads whatever it wants.
@@ -209,7 +210,7 @@ class Chains:
         cls = type(value)
         label = f"{before.label}.{name}"
         whole = Reached("whole", before.label, value)
-        if isinstance(value, types.FunctionType):
+        if is_a(value, types.FunctionType):
             if name in ("__closure__", "__dict__"):
                 raise dynamic(f"`{value.__qualname__}.{name}`", where)
             if name in ("__doc__", "__name__", "__qualname__", "__module__"):
@@ -262,9 +263,9 @@ def _is_made_up_again(module: types.ModuleType, name: str, value: Any) -> Callab
 
 def function_of(value: Any) -> types.FunctionType | None:
     """Return the function that something stands for: a kernel, or itself."""
-    if isinstance(value, types.FunctionType):
-        return value
-    if type(value).__flags__ & HEAP_TYPE and not isinstance(value, type):
+    if is_a(value, types.FunctionType):
+        return value  # type: ignore[no-any-return]
+    if type(value).__flags__ & HEAP_TYPE and not is_a(value, type):
         inner = getattr(type(value), "__keyprint_function__", None)
         if inner is not None:
             found = inner(value)

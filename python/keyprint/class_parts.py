@@ -6,7 +6,7 @@ them do not; members of enums count by name and value.
 
 from __future__ import annotations
 
-import _abc
+import _abc  # type: ignore[import-not-found]
 import abc
 import dataclasses
 import enum
@@ -14,7 +14,7 @@ import functools
 import re
 import threading
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from . import observable, rule
@@ -105,7 +105,9 @@ def registered_classes(cls: type) -> list[type]:
     if not isinstance(cls, abc.ABCMeta):
         return []
     found = [one() for one in _abc._get_dump(cls)[0]]
-    return sorted((one for one in found if one is not None), key=lambda one: (one.__module__, one.__qualname__))
+    return sorted(
+        (one for one in found if one is not None), key=lambda one: (one.__module__, one.__qualname__)
+    )
 
 
 def _own_attributes(member: Any) -> dict[str, Any]:

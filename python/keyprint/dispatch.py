@@ -520,7 +520,7 @@ class _Brain:
         builders = self._builders(by_name)
         if builders:
             # What the annotations built is what is handed on.
-            executable = _building(kernel if isinstance(loaded, NativeCode) else loaded, builders)
+            executable: Any = _building(kernel if isinstance(loaded, NativeCode) else loaded, builders)
         else:
             executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
         try:

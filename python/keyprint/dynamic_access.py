@@ -10,6 +10,7 @@ import os
 import sys
 
 from .errors import FunctionKeyError
+from .kinds import is_a
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +30,7 @@ _HINTS: Final = "write the types themselves, or pass what they stand for"
 
 #: Functions by module and name, with what to do instead.
 _FUNCTIONS: Final[dict[tuple[str, str], str]] = {
-    **{
-        ("builtins", name): _NAMES
-        for name in ("eval", "exec", "globals", "locals", "__import__")
-    },
+    **{("builtins", name): _NAMES for name in ("eval", "exec", "globals", "locals", "__import__")},
     **{
         ("importlib", name): "import the module where the function is defined"
         for name in ("import_module", "__import__", "reload")
@@ -46,7 +44,15 @@ _FUNCTIONS: Final[dict[tuple[str, str], str]] = {
     **{
         ("inspect", name): _TEXT
         for name in (
-            *("getsource", "getsourcelines", "getsourcefile", "findsource", "getfile", "getcomments", "getblock"),
+            *(
+                "getsource",
+                "getsourcelines",
+                "getsourcefile",
+                "findsource",
+                "getfile",
+                "getcomments",
+                "getblock",
+            ),
             *("currentframe", "stack", "trace", "getframeinfo", "getouterframes", "getinnerframes"),
             *("getclosurevars", "getmodule", "classify_class_attrs"),
         )
@@ -55,7 +61,15 @@ _FUNCTIONS: Final[dict[tuple[str, str], str]] = {
     ("typing", "get_type_hints"): _HINTS,
     **{
         ("traceback", name): _TEXT
-        for name in ("extract_stack", "format_stack", "print_stack", "walk_stack", "format_exc", "extract_tb", "walk_tb")
+        for name in (
+            "extract_stack",
+            "format_stack",
+            "print_stack",
+            "walk_stack",
+            "format_exc",
+            "extract_tb",
+            "walk_tb",
+        )
     },
     **{("linecache", name): _TEXT for name in ("getline", "getlines")},
     **{("gc", name): _NAMES for name in ("get_objects", "get_referents", "get_referrers")},
@@ -83,7 +97,7 @@ def check_value(value: Any, where: Where) -> None:
     """Refuse an object through which anything may be read."""
     if value is sys.modules:
         raise dynamic("`sys.modules`", where, "import the module, and read what is needed by name")
-    if isinstance(value, os._Environ):
+    if is_a(value, os._Environ):
         raise dynamic("`os.environ`", where, _ENVIRONMENT)
 
 

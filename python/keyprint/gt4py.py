@@ -605,7 +605,7 @@ class CachedStep(cached_step.CachedStep[Any, Any]):
         return self.input_key
 
     @property
-    def step_fingerprinter(self) -> Callable[[Any], Any] | None:
+    def step_fingerprinter(self) -> Any:
         """What of the step counts."""
         return self.step_key
 
@@ -624,7 +624,9 @@ def _input_fingerprinter(
             if given is not None:
                 raise TypeError(f"`{name}` is an older name of `input_fingerprinter`: give one of them")
             warnings.warn(
-                f"`{name}` is an older name of `input_fingerprinter`", DeprecationWarning, stacklevel=stacklevel
+                f"`{name}` is an older name of `input_fingerprinter`",
+                DeprecationWarning,
+                stacklevel=stacklevel,
             )
             given = found
     if given is None:

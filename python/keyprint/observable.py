@@ -37,7 +37,7 @@ def rules() -> dict[type, Any]:
         BaseException: _exception,
         # What synchronises holds nothing that is computed with.
         **{kind: rule.leaf(kind.__qualname__, tag="keyprint lock") for kind in LOCKS},
-        **{type(view): _view for view in ({}.keys(), {}.values(), {}.items())},
+        **{type(getattr({}, name)()): _view for name in ("keys", "values", "items")},
         property: parts_of("fget", "fset", "fdel"),
         staticmethod: parts_of("__func__"),
         classmethod: parts_of("__func__"),
@@ -119,7 +119,11 @@ _LIBRARY: Final[tuple[tuple[str, str, Any], ...]] = (
     ("weakref", "WeakSet", lambda value: rule.unordered(type(value), *value, tag="keyprint weak set")),
     ("weakref", "ref", lambda value: rule.ordered(value(), tag="keyprint reference")),
     ("logging", "Logger", _logger),
-    ("logging", "LoggerAdapter", lambda value: rule.ordered(value.logger, value.extra, tag="keyprint adapter")),
+    (
+        "logging",
+        "LoggerAdapter",
+        lambda value: rule.ordered(value.logger, value.extra, tag="keyprint adapter"),
+    ),
     ("functools", "_lru_cache_wrapper", lambda value: rule.ordered(value.__wrapped__, tag="keyprint parts")),
     ("typing", "ForwardRef", lambda value: rule.leaf(value.__forward_arg__, tag="keyprint name")),
     ("numpy", "ufunc", _ufunc),

@@ -20,7 +20,10 @@ HOW: Final = ""
 
 #: What is done to something that a function captured, and to an argument.
 _ON_ARGUMENTS: Final = {
-    **{"assigned": "optional", "written": "whole", "stored": "whole", "updated": "whole"},
+    "assigned": "optional",
+    "written": "whole",
+    "stored": "whole",
+    "updated": "whole",
     "mutated": "called",
 }
 

@@ -28,7 +28,9 @@ from .chains import Chains, Reached, function_of, sets_members
 from .dynamic_access import check_function, check_value, dynamic, reads_documentation
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
+from .kinds import is_a
 from .packages import INTERPRETER
+from .reads import effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,7 +185,7 @@ class _Resolver:
 
     def run(self, value: Any, where: Where, bound: Any, label: str) -> FunctionEntry | None:
         root = None
-        if isinstance(value, types.FunctionType) and (not label or self._version_of(value) is None):
+        if is_a(value, types.FunctionType) and (not label or self._version_of(value) is None):
             root = self.entry(value)
             if bound is not None:
                 self._bind((root, 0), 0, "bound", bound, where)
@@ -218,12 +220,14 @@ class _Resolver:
             known = {label: getattr(value, "__doc__", None) for label, value in self._described.items()}
             self._put("documentation", fingerprint(list(known.items())), f"of {len(known)} objects", where)
             held = [(weakly(value), known[label]) for label, value in self._described.items()]
-            self.chains.rechecks.append(lambda: all(getattr(get(), "__doc__", None) == doc for get, doc in held))
+            self.chains.rechecks.append(
+                lambda: all(getattr(get(), "__doc__", None) == doc for get, doc in held)
+            )
         if "order" in self._asks:
             orders = [
                 (label, [name for name in vars(value) if name != "__doc__"])
                 for label, value in self._described.items()
-                if isinstance(value, type)
+                if is_a(value, type)
             ]
             self._put("order of members", fingerprint(orders), f"of {len(orders)} classes", where)
 
@@ -352,7 +356,11 @@ class _Resolver:
 
     def _add(self, reached: Reached, how: str, where: Where) -> None:
         """Bring a use of what a chain leads to, to its end."""
-        mode = how if how in ("annotation", "type", "assigned", "written", "mutated", "stored", "updated") else "value"
+        mode = (
+            how
+            if how in ("annotation", "type", "assigned", "written", "mutated", "stored", "updated")
+            else "value"
+        )
         key = (reached.label, mode, id(reached.value), reached.state, reached.owner is not None)
         if key not in self._followed:
             self._followed.add(key)
@@ -402,7 +410,7 @@ class _Resolver:
         if observable.is_standard_stream(value):
             return EXEMPT
         self._count(label, value, where)
-        if function_of(value) is not None or isinstance(value, type):
+        if function_of(value) is not None or is_a(value, type):
             return FOLLOWED
         return WHOLE if reached.state == "whole" else COUNTED
 
@@ -425,7 +433,7 @@ class _Resolver:
         except FunctionKeyError as error:
             if error.code != "unidentified" or not self._is_installed(label):
                 raise
-            if isinstance(value, tuple):
+            if is_a(value, tuple):
                 # `sys.version_info` and the like: of types that have no name.
                 digest = self._value(label, tuple(value), where)
             elif callable(value):
@@ -434,7 +442,7 @@ class _Resolver:
             else:
                 raise
         self._put(label, digest, _text(value), where)
-        if label not in self.values and not isinstance(value, (types.FunctionType, type)):
+        if label not in self.values and not is_a(value, (types.FunctionType, type)):
             self.values[label] = weakly(value)
 
     def _put(self, label: str, digest: Fingerprint, text: str, where: Where) -> None:
@@ -464,7 +472,7 @@ class _Resolver:
         if reached.state != "value":
             return None
         value, given = reached.value, 0 if reached.owner is None else 1
-        if isinstance(value, types.MethodType):
+        if is_a(value, types.MethodType):
             value, given = value.__func__, 1
         value = function_of(value)
         if value is None or self._version_of(value) is not None:
@@ -473,12 +481,12 @@ class _Resolver:
 
     def _version_of(self, value: Any) -> tuple[str, str] | None:
         """Return the package version that something counts by; nothing if it counts by its source."""
-        if isinstance(value, types.FunctionType):
+        if is_a(value, types.FunctionType):
             module: Any = module_of(value)
         else:
             module = getattr(value, "__module__", None)
         version = self.rules.packages.version_of(module) if isinstance(module, str) else None
-        if version == INTERPRETER and isinstance(value, type) and is_made(value):
+        if version == INTERPRETER and is_a(value, type) and is_made(value):
             # Made by a function of the standard library, of what the program gave it.
             return None
         if version is not None:
@@ -513,14 +521,14 @@ class _Resolver:
 
     def _reference(self, value: Any, where: Where) -> tuple[object, ...] | None:
         """Return what stands for something that is followed, or goes by its name and a version."""
-        if isinstance(value, types.ModuleType):
+        if is_a(value, types.ModuleType):
             return self._module(value, where)
         if hasattr(type(value), "__keyprint_fleeting__"):
             self.is_fleeting = True
             kind = value.__keyprint_type__() if hasattr(value, "__keyprint_type__") else None
             inner = None if kind is None else bytes(self._value("type of a field", kind, where))
             return "fleeting", value.__keyprint_fleeting__(), inner
-        if isinstance(value, type):
+        if is_a(value, type):
             return "class", self._class(value)
         function = function_of(value)
         if function is not None:
@@ -533,7 +541,7 @@ class _Resolver:
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
             return "function", self.entry(function).name, type(value).__qualname__, extra
-        if isinstance(value, types.BuiltinFunctionType) and isinstance(
+        if is_a(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, (types.ModuleType, type(None))
         ):
             check_function(value.__module__, value.__name__, where)
@@ -551,7 +559,7 @@ class _Resolver:
         if not callable(value):
             return None
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        if isinstance(value, (types.BuiltinFunctionType, types.MethodType)):
+        if is_a(value, (types.BuiltinFunctionType, types.MethodType)):
             # Bound to what a module keeps for itself: `random.random`.
             module, name = type(value.__self__).__module__, value.__name__
         name = name or getattr(value, "__name__", None)
@@ -740,7 +748,7 @@ class _Resolver:
             parts.append((attribute, bytes(digest)))
             for other in in_order(classes):
                 self._class(other)
-            if not isinstance(value, _BEHAVIOUR) and not self.guards.value(value):
+            if not is_a(value, _BEHAVIOUR) and not self.guards.value(value):
                 self._recheck(value, digest, self._class_fingerprinter)
         for member in getattr(cls, "__members__", {}).values() if _is_enum(cls) else ():
             # What is put on members changes nothing about their class.
@@ -791,7 +799,7 @@ class _Resolver:
 
     def _annotation(self, value: Any) -> object:
         """Return what counts of something that annotates: of a class, its name and its own annotations."""
-        if not isinstance(value, type) or isinstance(value, types.GenericAlias):
+        if not is_a(value, type) or is_a(value, types.GenericAlias):
             return bytes(self._value("annotation", value, self._at))
         if self._version_of(value) is not None:
             return "outside", value.__module__, value.__qualname__
@@ -856,7 +864,7 @@ class _Resolver:
                     changed |= self._pass(entry, root, path + more, how, where)
                 changed |= self._pass_through(entry, one, target, parameter)
         for target_entry, parameter, label, value in list(self._bound.values()):
-            for (path, how), where in list(target_entry.uses[parameter].items()):
+            for (path, how), where in effective(target_entry, parameter).items():
                 key = (label, id(value), path, how)
                 if key not in self._followed:
                     self._followed.add(key)
@@ -937,11 +945,11 @@ class _Resolver:
         """Follow what `super()` may find: every definition of a method in the hierarchy of an object."""
         names = path[-1:] if how == "super" else None
         owner = self.chains.walk(start, path[:-1] if names else path, where)
-        if owner.state != "value" or isinstance(owner.value, types.ModuleType):
+        if owner.state != "value" or is_a(owner.value, types.ModuleType):
             self._add(owner, "whole", where)
             return
         value = owner.value
-        cls = value if isinstance(value, type) else type(value)
+        cls = value if is_a(value, type) else type(value)
         if not self.guards.type(cls):
             self.chains.rechecks.append(lambda: False)
         for base in cls.__mro__:
@@ -1032,7 +1040,11 @@ def _is_same_by_nature(value: Any) -> bool:
     """Whether there is one of a value for all: constants, small numbers, short texts."""
     if type(value) is int:
         return -5 <= value <= 256
-    return value is None or type(value) in (bool, type(Ellipsis)) or (type(value) in (str, bytes) and len(value) < 2)
+    return (
+        value is None
+        or type(value) in (bool, type(Ellipsis))
+        or (type(value) in (str, bytes) and len(value) < 2)
+    )
 
 
 def _name(label: str) -> str:
@@ -1040,11 +1052,11 @@ def _name(label: str) -> str:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, types.FunctionType):
+    if is_a(value, types.FunctionType):
         return f"function {module_of(value)}.{value.__qualname__}"
-    if isinstance(value, type):
+    if is_a(value, type):
         return f"class {value.__module__}.{value.__qualname__}"
-    if isinstance(value, types.ModuleType):
+    if is_a(value, types.ModuleType):
         return f"module {value.__name__}"
     if type(value) in (list, tuple, dict, set, frozenset) and len(value) <= 16:
         from .summary import text_of

@@ -21,6 +21,7 @@ from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _array_spec, _
 from .argument import Argument, foreign_array, numpy_array, type_name
 from .chains import function_of, keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
+from .kinds import is_a
 from .reads import HOW, effective, grow, spoken, tree, where_of
 from .resolution import Resolution, resolve
 
@@ -211,8 +212,8 @@ class _Maker:
     def _callee(self, value: Any, path: tuple[str, ...]) -> tuple[FunctionEntry, int] | None:
         """Return the function that a chain of members of an argument leads to, and the arguments it has."""
         if not path:
-            function = value.__func__ if isinstance(value, types.MethodType) else value
-            given = int(isinstance(value, types.MethodType))
+            function = value.__func__ if is_a(value, types.MethodType) else value
+            given = int(is_a(value, types.MethodType))
         else:
             for name in path[:-1]:
                 found = _stored(value, name)
@@ -374,7 +375,9 @@ class _Maker:
             return bytes(self._resolution(value).fingerprint)
         except FunctionKeyError as error:
             raise SignatureError(
-                f"the argument `{path}` cannot be identified: {error.args[0]}", code=error.code, hint=error.hint
+                f"the argument `{path}` cannot be identified: {error.args[0]}",
+                code=error.code,
+                hint=error.hint,
             ) from error
 
     def _value(self, value: Any, source: tuple[Any, ...]) -> Argument:
@@ -425,9 +428,7 @@ class _Maker:
         if array is not None:
             self._beside_elements(array, value, node, path, members)
             return array
-        if kind is tuple or (
-            isinstance(value, tuple) and hasattr(kind, "_fields") and not stored_names(value)
-        ):
+        if kind is tuple or (is_a(value, tuple) and hasattr(kind, "_fields") and not stored_names(value)):
             return self._tuple(value, node, source, path, in_object, members)
         if kind in _PLAIN or kind in (set, bytearray) or self._holds_values(value):
             return self._by_digest(value, source, path)
@@ -442,7 +443,7 @@ class _Maker:
                 # An enum of the program: its methods may be called.
                 self._count(f"class of {path}", self._resolution(kind))
             return found
-        if isinstance(value, type) or (callable(value) and not self._is_program_object(value)):
+        if is_a(value, type) or (callable(value) and not self._is_program_object(value)):
             return self._callable(value, source, path)
         return self._object(value, node, source, path, members)
 
@@ -450,10 +451,18 @@ class _Maker:
         """Whether something is a container of the standard library, or of the program, that counts by its content."""
         kind = type(value)
         if kind.__module__ == "collections":
-            return kind.__name__ in ("ChainMap", "Counter", "OrderedDict", "UserDict", "UserList", "defaultdict", "deque")
+            return kind.__name__ in (
+                "ChainMap",
+                "Counter",
+                "OrderedDict",
+                "UserDict",
+                "UserList",
+                "defaultdict",
+                "deque",
+            )
         bases = (list, dict, set, frozenset, tuple, str, bytes, int, float)
         is_own = self._rules.packages.version_of(kind.__module__) is None
-        return is_own and isinstance(value, bases) and not isinstance(value, type) and not _is_constant(value)
+        return is_own and is_a(value, bases) and not is_a(value, type) and not _is_constant(value)
 
     def _own_array(self, value: NdArray, source: tuple[Any, ...]) -> Argument:
         # The same as an array of NumPy that is laid out so: what is compiled for one is good for the other.
@@ -525,7 +534,9 @@ class _Maker:
                 )
             node: Node = {HOW: {"whole": ("", "", 0)}}
             place = f"{path}.{name}"
-            members[name] = self._any(found[0], node, ("member", step, name), place, in_object="", members="type")
+            members[name] = self._any(
+                found[0], node, ("member", step, name), place, in_object="", members="type"
+            )
         return members
 
     def _used_methods(self, cls: type, node: Node, path: str) -> None:
@@ -577,7 +588,7 @@ class _Maker:
                 return self._as(argument, step)
         if not _is_array(value):
             return None
-        describe = numpy_array if isinstance(value, getattr(numpy, "ndarray", ())) else foreign_array
+        describe = numpy_array if is_a(value, getattr(numpy, "ndarray", ())) else foreign_array
         self._step(source, ("exact",))
 
         def signature(value: Any) -> bytes:
@@ -629,7 +640,9 @@ class _Maker:
                 for at, item in items:
                     whole: Node = {HOW: {"whole": where_of(node)}}
                     place = f"{path}[{at!r}]"
-                    members[at] = maker._any(item, whole, ("argument", 0), place, in_object=mode, members=mode)
+                    members[at] = maker._any(
+                        item, whole, ("argument", 0), place, in_object=mode, members=mode
+                    )
                     order.append((self._content(at, place), members[at].identity()))
             brought = [(label, bytes(one.fingerprint)) for label, one in maker._methods.items()]
             self._methods.update(maker._methods)
@@ -955,7 +968,7 @@ def _is_instance(value: Any) -> bool:
     kinds = (type, types.ModuleType, list, dict, set, tuple, str, int, float)
     if type(value) is types.SimpleNamespace:
         return True
-    return keeps_members(type(value)) and not isinstance(value, kinds)
+    return keeps_members(type(value)) and not is_a(value, kinds)
 
 
 def _is_array(value: Any) -> bool:
@@ -985,7 +998,8 @@ def _slot_names(cls: type) -> list[str]:
     """Return the names of the slots that instances of a class keep members in."""
     kind = types.MemberDescriptorType
     return sorted(
-        {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, kind)} - {"__dict__", "__weakref__"}
+        {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, kind)}
+        - {"__dict__", "__weakref__"}
     )
 
 
@@ -998,7 +1012,7 @@ def _noting(met: list[Any]) -> dict[type, Any]:
 
     enum = sys.modules.get("enum")
     kinds: tuple[type, ...] = (types.FunctionType, types.ModuleType, type)
-    return {kind: note for kind in (*kinds, *((enum.EnumMeta,) if enum is not None else ()))}
+    return dict.fromkeys((*kinds, *((enum.EnumMeta,) if enum is not None else ())), note)
 
 
 def _dtype_digest(array: Any) -> bytes:
@@ -1008,16 +1022,14 @@ def _dtype_digest(array: Any) -> bytes:
 def _is_number(value: Any) -> bool:
     """Whether something is a scalar of NumPy; those of structured types can be written to."""
     numpy = sys.modules.get("numpy")
-    return isinstance(value, getattr(numpy, "generic", ())) and not isinstance(
-        value, getattr(numpy, "void", ())
-    )
+    return is_a(value, getattr(numpy, "generic", ())) and not isinstance(value, getattr(numpy, "void", ()))
 
 
 def _is_constant(value: Any) -> bool:
     """Whether something cannot change: members of enums, data types."""
     enum, numpy, torch = (sys.modules.get(name) for name in ("enum", "numpy", "torch"))
     kinds = (getattr(enum, "Enum", None), getattr(numpy, "dtype", None), getattr(torch, "dtype", None))
-    return isinstance(value, tuple(kind for kind in kinds if kind is not None))
+    return is_a(value, tuple(kind for kind in kinds if kind is not None))
 
 
 def _is_computed(attribute: Any) -> bool:

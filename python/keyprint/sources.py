@@ -103,7 +103,7 @@ class Sources:
         if found is None:
             return None
         text, before = found
-        if not before.strip(" \t") == "" or not before:
+        if not before or before.strip(" \t"):
             return text
         import textwrap
 

@@ -59,7 +59,9 @@ class _Meaning:
     def __init__(self, mode: Mode) -> None:
         self._mode = mode
         self._named: list[type] = []
-        self._fingerprinter = Fingerprinter(mode=mode, overrides={**_RULES, type: self._note, EnumMeta: self._note})
+        self._fingerprinter = Fingerprinter(
+            mode=mode, overrides={**_RULES, type: self._note, EnumMeta: self._note}
+        )
 
     def _note(self, cls: type) -> Any:
         """Take note of a class that is met as a value; it counts by name here."""

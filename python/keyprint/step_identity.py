@@ -10,6 +10,7 @@ meaning too, and packages by version.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from _weakref import ref
@@ -113,15 +114,14 @@ def identity_of(step: Any, *, mode: Mode, packages: Packages | None = None) -> S
     if packages is not None:
         return StepIdentity(step, mode=mode, packages=packages)
     place = (id(step), mode)
-    reference, known = _known.get(place, (None, None))
-    if known is not None and reference() is step:
-        return known
+    known = _known.get(place)
+    if known is not None and known[0]() is step:
+        return known[1]
     made = StepIdentity(step, mode=mode)
-    try:
+    if type(step).__weakrefoffset__:
         # Bound here, because modules are gone when the last steps are.
-        _known[place] = ref(step, lambda _, known=_known: known.pop(place, None)), made
-    except TypeError:
-        pass
+        forget = functools.partial(_known.pop, place, None)
+        _known[place] = ref(step, lambda _: forget() and None), made
     return made
 
 
@@ -187,12 +187,15 @@ class InputIdentity:
 
     def _note(self, value: Any) -> Any:
         self._met[get_ident()].append(value)
-        return rule.leaf(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}")
+        return rule.leaf(
+            f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
+        )
 
     def fingerprint(self, value: Any) -> Fingerprint:
         """Return the fingerprint of an input."""
         thread = get_ident()
-        outer, met = self._met.get(thread), []
+        outer = self._met.get(thread)
+        met: list[Any] = []
         self._met[thread] = met
         try:
             whole, classes, _ = self._fingerprinter._with_classes(value)

@@ -37,7 +37,12 @@ def main() -> int:
                     print(f"seed {seed}: {verdict.kind}", flush=True)
             if sys.stderr.isatty() and seed % 50 == 0:
                 rate = (seed - options.first + 1) / (time.monotonic() - begin)
-                print(f"\r{seed - options.first + 1} pairs, {rate:.0f} a second", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r{seed - options.first + 1} pairs, {rate:.0f} a second",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
     valid = sum(counts.values()) - counts["invalid"]
     print(f"{sum(counts.values())} pairs, {valid} valid: {dict(counts.most_common())}")
     if options.refusals:

@@ -29,7 +29,17 @@ def edit(files: dict[str, str], rng: random.Random) -> dict[str, str]:
 
 
 _KINDS = (
-    *(ast.Constant, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.Set, ast.Call, ast.ClassDef, ast.FunctionDef),
+    *(
+        ast.Constant,
+        ast.BinOp,
+        ast.Dict,
+        ast.List,
+        ast.Tuple,
+        ast.Set,
+        ast.Call,
+        ast.ClassDef,
+        ast.FunctionDef,
+    ),
     *(ast.Compare, ast.Assign, ast.Module, ast.Lambda),
 )
 

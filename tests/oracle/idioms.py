@@ -116,13 +116,28 @@ IDIOMS: list[tuple[str, str, list[str], list[str]]] = [
     (
         "@dataclasses.dataclass(order=True)\nclass RowN:\n    a: int\n    b: list = dataclasses.field(default_factory=lambda: [1], compare=False)\n    c: int = dataclasses.field(init=False, default=4)\n    def __post_init__(self):\n        self.d = self.a * 2\n@dataclasses.dataclass\nclass SubRowN(RowN):\n    e: str = 'e'\n",
         "SubRowN(3)",
-        ["{v}.d", "repr({v})", "{v} < SubRowN(4)", "dataclasses.asdict({v})", "dataclasses.replace({v}, a=9).d", "[f.name for f in dataclasses.fields({v})]"],
+        [
+            "{v}.d",
+            "repr({v})",
+            "{v} < SubRowN(4)",
+            "dataclasses.asdict({v})",
+            "dataclasses.replace({v}, a=9).d",
+            "[f.name for f in dataclasses.fields({v})]",
+        ],
         ["{v}.d = 0", "{v}.b.append(2)", "SubRowN.__post_init__ = lambda self: None"],
     ),
     (
         "class ColorN(enum.Enum):\n    RED = 1\n    BLUE = 2\n    @property\n    def next(self):\n        return ColorN(self.value % 2 + 1)\n    @classmethod\n    def default(cls):\n        return cls.BLUE\n    def __format__(self, spec):\n        return f'<{self.name}>'\nclass FlagN(enum.Flag):\n    A = 1\n    B = 2\n    AB = A | B\n",
         "ColorN.RED",
-        ["{v}.next.name", "ColorN.default().value", "f'{{v}}'", "[c.name for c in ColorN]", "(FlagN.A | FlagN.B) is FlagN.AB", "FlagN.AB.value", "ColorN['BLUE'] is ColorN.BLUE"],
+        [
+            "{v}.next.name",
+            "ColorN.default().value",
+            "f'{{v}}'",
+            "[c.name for c in ColorN]",
+            "(FlagN.A | FlagN.B) is FlagN.AB",
+            "FlagN.AB.value",
+            "ColorN['BLUE'] is ColorN.BLUE",
+        ],
         ["{v}.extra = 1"],
     ),
     (
@@ -188,7 +203,13 @@ IDIOMS: list[tuple[str, str, list[str], list[str]]] = [
     (
         "from operator import attrgetter, itemgetter\nclass PtN:\n    def __init__(self, x, y):\n        self.x, self.y = x, y\n    def norm(self):\n        return self.x + self.y\nPTSN = [PtN(3, 1), PtN(1, 5)]\n",
         "PTSN",
-        ["[p.y for p in sorted({v}, key=attrgetter('x'))]", "list(map(PtN.norm, {v}))", "max({v}, key=lambda p: p.norm()).x", "list(map(operator.methodcaller('norm'), {v}))", "sum(p.x for p in {v} if p.y > 1)"],
+        [
+            "[p.y for p in sorted({v}, key=attrgetter('x'))]",
+            "list(map(PtN.norm, {v}))",
+            "max({v}, key=lambda p: p.norm()).x",
+            "list(map(operator.methodcaller('norm'), {v}))",
+            "sum(p.x for p in {v} if p.y > 1)",
+        ],
         ["{v}[0].x = 0", "{v}.reverse()", "PtN.norm = lambda self: 0"],
     ),
     (
@@ -201,7 +222,12 @@ IDIOMS: list[tuple[str, str, list[str], list[str]]] = [
         "CONFIGN = types.SimpleNamespace(sizes=[1, 2], deep=types.SimpleNamespace(k={'z': 3}))\ndef usesN():\n    c = CONFIGN.deep\n    k = c.k\n    return k['z'] + CONFIGN.sizes[0]\n",
         "usesN",
         ["{v}()"],
-        ["CONFIGN.deep.k['z'] = 8", "CONFIGN.sizes[0] = 9", "CONFIGN.deep = types.SimpleNamespace(k={'z': 0})", "CONFIGN.other = 1"],
+        [
+            "CONFIGN.deep.k['z'] = 8",
+            "CONFIGN.sizes[0] = 9",
+            "CONFIGN.deep = types.SimpleNamespace(k={'z': 0})",
+            "CONFIGN.other = 1",
+        ],
     ),
     (
         "def chainN(x):\n    a = b = x\n    (c, *d), e = [a, 2, 3], b\n    if (w := c) and d[0] < 3 <= d[1]:\n        return [w, d, e, *range(2)]\n    return {**{'a': a}, 'e': e}\n",

@@ -52,7 +52,13 @@ class Verdict:
 def pair(seed: int) -> Pair:
     """Return the random pair of a seed."""
     rng = random.Random(seed)
-    program = generate(rng)
+    while True:
+        try:
+            program = generate(rng)
+            break
+        except SyntaxError:
+            # Quotes inside of quotes, where templates are put together.
+            continue
     if rng.random() < 0.35 and program.changes:
         return Pair(program.files, program.files, rng.choice(program.changes))
     return Pair(program.files, edit(program.files, rng))
@@ -67,7 +73,12 @@ class Judge:
         self._count = 0
 
     def _start(self, seed: str) -> subprocess.Popen[str]:
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONWARNINGS": "ignore",
+        }
         return subprocess.Popen(
             [sys.executable, str(HERE / "server.py")],
             stdin=subprocess.PIPE,
@@ -198,7 +209,10 @@ def _spots(tree: Any) -> list[tuple[list[Any], int]]:
 
 
 def _cleaned(files: dict[str, str]) -> dict[str, str]:
-    return {name: "\n".join(line for line in text.split("\n") if line not in ("pass", "")) for name, text in files.items()}
+    return {
+        name: "\n".join(line for line in text.split("\n") if line not in ("pass", ""))
+        for name, text in files.items()
+    }
 
 
 def report(failing: Pair, verdict: Verdict, seed: int) -> str:

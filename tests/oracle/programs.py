@@ -71,7 +71,9 @@ def feature(
         where.append(f"def {helper}():\n    a = {owner}\n    b = a\n    return {inside(read, 'b')}")
         results.append(f"{helper}()")
     elif how == "branch":
-        where.append(f"def {helper}():\n    if {owner} is not None:\n        return {inside(read, owner)}\n    return None")
+        where.append(
+            f"def {helper}():\n    if {owner} is not None:\n        return {inside(read, owner)}\n    return None"
+        )
         results.append(f"{helper}()")
     elif how == "loop":
         results.append(f"[{inside(read, 'y')} for y in [{owner}]]")
@@ -83,16 +85,29 @@ def feature(
         where.append(f"{name}_in = {{'it': {owner}}}")
         results.append(inside(read, f"{name}_in{rng.choice(['[%r]', '.get(%r)']) % 'it'}"))
     elif how == "closure":
-        where.append(f"def {helper}(x):\n    def inner():\n        return {inside(read, 'x')}\n    return inner")
+        where.append(
+            f"def {helper}(x):\n    def inner():\n        return {inside(read, 'x')}\n    return inner"
+        )
         where.append(f"{helper}_made = {helper}({owner})")
         results.append(f"{helper}_made()")
     elif how == "default":
         where.append(f"def {helper}(x={owner}):\n    return {inside(read, 'x')}")
         results.append(f"{helper}()")
     elif how == "member":
-        where.append(f"class {helper}K:\n    held = {owner}\n    def __init__(self):\n        self.own = {owner}\n    def go(self):\n        return {inside(read, rng.choice(['self.own', 'self.held']))}")
+        where.append(
+            f"class {helper}K:\n    held = {owner}\n    def __init__(self):\n        self.own = {owner}\n    def go(self):\n        return {inside(read, rng.choice(['self.own', 'self.held']))}"
+        )
         where.append(f"{helper}_o = {helper}K()")
-        results.append(rng.choice([f"{helper}_o.go()", f"{helper}K().go()", inside(read, f"{helper}_o.own"), inside(read, f"{helper}K.held")]))
+        results.append(
+            rng.choice(
+                [
+                    f"{helper}_o.go()",
+                    f"{helper}K().go()",
+                    inside(read, f"{helper}_o.own"),
+                    inside(read, f"{helper}K.held"),
+                ]
+            )
+        )
     elif how == "namespace":
         where.append(f"{name}_ns = types.SimpleNamespace(it={owner})")
         results.append(inside(read, f"{name}_ns.it"))
@@ -106,11 +121,17 @@ def feature(
     elif how == "lambda":
         results.append(f"(lambda x: {inside(read, 'x')})({owner})")
     elif how == "try":
-        where.append(f"def {helper}():\n    try:\n        return {inside(read, owner)}\n    except Exception as error:\n        return type(error).__name__")
+        where.append(
+            f"def {helper}():\n    try:\n        return {inside(read, owner)}\n    except Exception as error:\n        return type(error).__name__"
+        )
         results.append(f"{helper}()")
     elif how == "import":
         origin = f"lib.{name}" if module == "lib" else name
-        inner = f"    import lib as other\n    return {inside(read, f'other.{name}')}" if module == "lib" else f"    return {inside(read, origin)}"
+        inner = (
+            f"    import lib as other\n    return {inside(read, f'other.{name}')}"
+            if module == "lib"
+            else f"    return {inside(read, origin)}"
+        )
         where.append(f"def {helper}():\n{inner}")
         results.append(f"{helper}()")
     elif how == "same":
@@ -121,7 +142,9 @@ def feature(
         where.append(f"def {helper}(x: {owner!r} = 1) -> 'int':\n    y: int = 3\n    return x")
         results.append(f"{helper}({inside(read, owner)})")
     else:
-        where.append(f"def {helper}(*args, **named):\n    return [{inside(read, 'y')} for y in args] + [{inside(read, 'z')} for z in named.values()]")
+        where.append(
+            f"def {helper}(*args, **named):\n    return [{inside(read, 'y')} for y in args] + [{inside(read, 'z')} for z in named.values()]"
+        )
         results.append(f"{helper}({owner}, k={owner})")
     changes += [inside(change, owner) for change in value.changes]
     changes.append(f"{owner} = 'rebound'" if "." in owner else f"globals()[{owner!r}] = 'rebound'")

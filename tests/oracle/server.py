@@ -126,8 +126,8 @@ def _warm_up() -> int:
 if __name__ == "__main__":
     # What programs import is loaded once; what they define is not.
     import array, calendar, collections.abc, configparser, contextvars, copy, dataclasses, datetime, decimal, enum  # noqa: E401, F401, I001
-    import fractions, functools, itertools, logging, operator, pathlib, statistics, string, struct, textwrap  # noqa: E401, F401, I001
-    import types, typing, uuid, weakref  # noqa: E401, F401, I001
+    import fractions, functools, itertools, logging, operator, pathlib, statistics, string, struct, textwrap  # noqa: E401, F401
+    import types, typing, uuid, weakref  # noqa: E401, F401
 
     kp.FunctionKey(_warm_up)
     serve()

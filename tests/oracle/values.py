@@ -69,8 +69,12 @@ def _needs(values: list[Value]) -> list[str]:
 
 
 def number(make: Values, depth: int) -> Value:
-    text = make.rng.choice(["0", "1", "2", "3", "7", "64", "300", "-1", "2.5", "0.0", "-0.0", "True", "1e300"])
-    return Value(text, reads=["{v}", "{v} + 1", "str({v})", "isinstance({v}, float)", "-{v}", "type({v}).__name__"])
+    text = make.rng.choice(
+        ["0", "1", "2", "3", "7", "64", "300", "-1", "2.5", "0.0", "-0.0", "True", "1e300"]
+    )
+    return Value(
+        text, reads=["{v}", "{v} + 1", "str({v})", "isinstance({v}, float)", "-{v}", "type({v}).__name__"]
+    )
 
 
 def text(make: Values, depth: int) -> Value:
@@ -79,7 +83,10 @@ def text(make: Values, depth: int) -> Value:
 
 
 def other_plain(make: Values, depth: int) -> Value:
-    return Value(make.rng.choice(["None", "b'xy'", "(1, 2)", "range(3)", "1j", "...", "frozenset([1, 2])"]), reads=["{v}", "repr({v})", "bool({v})"])
+    return Value(
+        make.rng.choice(["None", "b'xy'", "(1, 2)", "range(3)", "1j", "...", "frozenset([1, 2])"]),
+        reads=["{v}", "repr({v})", "bool({v})"],
+    )
 
 
 PLAIN: list[Callable[[Values, int], Value]] = [number, number, text, other_plain]
@@ -138,7 +145,11 @@ def mapping(make: Values, depth: int) -> Value:
         *(inside(read, f"{{v}}[{keys[at]}]") for read in items[at].reads),
         *(inside(read, f"{{v}}.get({keys[at]})") for read in items[at].reads),
     ]
-    changes = [] if "Proxy" in wrap or wrap.startswith("Table") else ["{v}['new'] = 1", "{v}.pop(%s)" % keys[at], "{v}[%s] = 'other'" % keys[at]]
+    changes = (
+        []
+        if "Proxy" in wrap or wrap.startswith("Table")
+        else ["{v}['new'] = 1", f"{{v}}.pop({keys[at]})", f"{{v}}[{keys[at]}] = 'other'"]
+    )
     return Value(wrap.format(body), needs, reads, changes)
 
 
@@ -182,30 +193,58 @@ LIBRARY: list[tuple[str, list[str], list[str]]] = [
     ("fractions.Fraction(3, 4)", ["{v}.limit_denominator(3)", "{v} + 1", "{v}.numerator", "float({v})"], []),
     ("decimal.Decimal('1.50')", ["{v} + 1", "{v}.quantize(decimal.Decimal('1'))", "str({v})"], []),
     ("pathlib.PurePosixPath('a/b.txt')", ["{v}.name", "{v} / 'c'", "{v}.with_suffix('.x')", "str({v})"], []),
-    ("string.Template('a $x')", ["{v}.substitute(x=1)", "{v}.template", "{v}.safe_substitute()"], ["{v}.template = 'b $x'"]),
+    (
+        "string.Template('a $x')",
+        ["{v}.substitute(x=1)", "{v}.template", "{v}.safe_substitute()"],
+        ["{v}.template = 'b $x'"],
+    ),
     ("datetime.date(2020, 1, 2)", ["{v}.year", "{v}.isoformat()", "{v} + datetime.timedelta(1)"], []),
     ("datetime.timedelta(hours=3)", ["{v}.total_seconds()", "{v} * 2"], []),
     ("re.compile('a+')", ["{v}.sub('b', 'caat')", "{v}.pattern", "bool({v}.match('b'))"], []),
-    ("array.array('l', [1, 2])", ["{v}.typecode", "{v}.tolist()", "{v}[0]", "len({v})"], ["{v}.append(3)", "{v}[0] = 9"]),
+    (
+        "array.array('l', [1, 2])",
+        ["{v}.typecode", "{v}.tolist()", "{v}[0]", "len({v})"],
+        ["{v}.append(3)", "{v}[0] = 9"],
+    ),
     ("array.array('d', [1, 2])", ["{v}.typecode", "{v}.tolist()", "{v}[0]", "{v}.itemsize"], ["{v}[0] = 9"]),
-    ("types.SimpleNamespace(a=1, b=2)", ["{v}.a", "repr({v})", "vars({v})", "[*vars({v})]", "{v}.b", "hasattr({v}, 'c')"], ["{v}.a = 5", "{v}.c = 1", "del {v}.b"]),
+    (
+        "types.SimpleNamespace(a=1, b=2)",
+        ["{v}.a", "repr({v})", "vars({v})", "[*vars({v})]", "{v}.b", "hasattr({v}, 'c')"],
+        ["{v}.a = 5", "{v}.c = 1", "del {v}.b"],
+    ),
     ("slice(1, 5, 2)", ["{v}.step", "list(range(9))[{v}]"], []),
     ("functools.partial(max, 3)", ["{v}(2)", "{v}(9)", "{v}.args"], []),
     ("operator.itemgetter(1)", ["{v}('abc')", "repr({v})"], []),
     ("operator.attrgetter('real')", ["{v}(3)"], []),
     ("operator.methodcaller('upper')", ["{v}('abc')"], []),
-    ("ValueError('bad', 3)", ["{v}.args", "str({v})", "{v}.__cause__", "type({v}).__name__"], ["{v}.args = (1,)", "{v}.__cause__ = KeyError(1)"]),
+    (
+        "ValueError('bad', 3)",
+        ["{v}.args", "str({v})", "{v}.__cause__", "type({v}).__name__"],
+        ["{v}.args = (1,)", "{v}.__cause__ = KeyError(1)"],
+    ),
     ("struct.Struct('<i')", ["{v}.pack(1)", "{v}.size", "{v}.format"], []),
-    ("configparser.ConfigParser({'a': '1'})", ["{v}.defaults()['a']", "{v}.get('DEFAULT', 'a')"], ["{v}['DEFAULT']['a'] = '9'"]),
+    (
+        "configparser.ConfigParser({'a': '1'})",
+        ["{v}.defaults()['a']", "{v}.get('DEFAULT', 'a')"],
+        ["{v}['DEFAULT']['a'] = '9'"],
+    ),
     ("contextvars.ContextVar('cv', default=3)", ["{v}.get()", "{v}.name"], ["{v}.set(4)"]),
     ("uuid.UUID(int=5)", ["{v}.hex", "str({v})"], []),
     ("{'a': 1, 'b': 2}.items()", ["list({v})", "len({v})"], []),
     ("bytearray(b'ab')", ["{v}[0]", "bytes({v})", "{v}.hex()"], ["{v}.append(1)"]),
-    ("json.JSONEncoder(sort_keys=True)", ["{v}.encode({'b': 1, 'a': 2})", "{v}.sort_keys"], ["{v}.sort_keys = False"]),
+    (
+        "json.JSONEncoder(sort_keys=True)",
+        ["{v}.encode({'b': 1, 'a': 2})", "{v}.sort_keys"],
+        ["{v}.sort_keys = False"],
+    ),
     ("statistics.NormalDist(1.0, 2.0)", ["{v}.mean", "{v}.cdf(1.5)", "{v}.variance"], []),
     ("textwrap.TextWrapper(width=10)", ["{v}.fill('aaa bbb ccc ddd')", "{v}.width"], ["{v}.width = 4"]),
     ("(lambda x: x + 1)", ["{v}(1)"], []),
-    ("[lambda x: x + 1, lambda x: x * 2]", ["{v}[0](1)", "[g(2) for g in {v}]", "len({v})"], ["{v}.reverse()"]),
+    (
+        "[lambda x: x + 1, lambda x: x * 2]",
+        ["{v}[0](1)", "[g(2) for g in {v}]", "len({v})"],
+        ["{v}.reverse()"],
+    ),
     ("{'e': (lambda x: x - 1)}", ["{v}['e'](1)", "[g(3) for g in {v}.values()]"], ["{v}.clear()"]),
     ("functools.lru_cache(lambda x: x + 2)", ["{v}(1)"], []),
     ("functools.partial(lambda x, y: x - y, y=1)", ["{v}(1)", "{v}.keywords"], []),
@@ -252,7 +291,9 @@ def instance(make: Values, depth: int) -> Value:
     extra = make.rng.choice(METHODS).replace("FIELD", fields[at])
     attribute = f"    K = {make.plain().expr}\n"
     parameters = ", ".join(fields)
-    init = f"    def __init__(self, {parameters}):\n" + "".join(f"        self.{one} = {one}\n" for one in fields)
+    init = f"    def __init__(self, {parameters}):\n" + "".join(
+        f"        self.{one} = {one}\n" for one in fields
+    )
     if style == "plain":
         text = f"class {name}:\n{attribute}{init}{method}{extra}"
     elif style == "slots":
@@ -280,14 +321,29 @@ def instance(make: Values, depth: int) -> Value:
     if style != "namedtuple":
         reads += ["{v}.K"] + [read for key, read in READS.items() if key in extra]
     if style in ("plain", "derived"):
-        reads += ["list(vars({v}))", "sorted({v}.__dict__)", "{v}.__dict__.get('extra')", "getattr({v}, 'extra', 0)"]
+        reads += [
+            "list(vars({v}))",
+            "sorted({v}.__dict__)",
+            "{v}.__dict__.get('extra')",
+            "getattr({v}, 'extra', 0)",
+        ]
     if style == "derived":
         reads += ["{v}.more()"]
     if style == "dataclass":
-        reads += ["repr({v})", "dataclasses.astuple({v})[-1]", "{v} == {v}", "getattr({v}, 'extra', 0)", "dataclasses.fields({v})[-1].metadata.get('unit')"]
+        reads += [
+            "repr({v})",
+            "dataclasses.astuple({v})[-1]",
+            "{v} == {v}",
+            "getattr({v}, 'extra', 0)",
+            "dataclasses.fields({v})[-1].metadata.get('unit')",
+        ]
     changes = []
     if style not in ("frozen", "namedtuple"):
-        changes = [f"{{v}}.{fields[at]} = 'changed'", f"type({{v}}).K = 'k'", f"type({{v}}).read = lambda self: 'patched'"]
+        changes = [
+            f"{{v}}.{fields[at]} = 'changed'",
+            "type({v}).K = 'k'",
+            "type({v}).read = lambda self: 'patched'",
+        ]
         if style in ("plain", "dataclass", "derived"):
             changes += ["{v}.extra = 1", "{v}.read = lambda: 'mine'"]
     changes += [inside(change, f"{{v}}.{fields[at]}") for change in items[at].changes]
@@ -347,7 +403,16 @@ def enumeration(make: Values, depth: int) -> Value:
     base = make.rng.choice(["enum.Enum", "enum.IntEnum", "enum.Flag"])
     text = f"class {name}({base}):\n    A = 1\n    B = 2\n    def show(self):\n        return (self.name, self.value, 20)\n"
     changes = [f"{name}.A.note = 'n'"] if base == "enum.Enum" else []
-    reads = ["{v}.value", "{v}.name", "{v}.show()", f"list({name})", f"{name}(2)", "getattr({v}, 'note', 0)", f"{name}['B'].value", f"len({name})"]
+    reads = [
+        "{v}.value",
+        "{v}.name",
+        "{v}.show()",
+        f"list({name})",
+        f"{name}(2)",
+        "getattr({v}, 'note', 0)",
+        f"{name}['B'].value",
+        f"len({name})",
+    ]
     return Value(f"{name}.{make.rng.choice('AB')}", [text], reads, changes)
 
 
@@ -357,7 +422,14 @@ def klass(make: Values, depth: int) -> Value:
     return Value(
         name,
         made.needs,
-        ["{v}.__name__", "getattr({v}, 'K', 0)", "issubclass({v}, object)", "sorted(vars({v}))", f"{{v}}{made.expr[len(name):]}.read()", "getattr({v}, '__annotations__', 0)"],
+        [
+            "{v}.__name__",
+            "getattr({v}, 'K', 0)",
+            "issubclass({v}, object)",
+            "sorted(vars({v}))",
+            f"{{v}}{made.expr[len(name) :]}.read()",
+            "getattr({v}, '__annotations__', 0)",
+        ],
         ["{v}.K = 'other'"],
     )
 
@@ -366,7 +438,21 @@ def function(make: Values, depth: int) -> Value:
     name = make.name("fn")
     inner = make.any(depth + 1)
     read = make.read(inner)
-    style = make.rng.choice(["plain", "default", "closure", "wrapped", "cached", "generator", "dispatch", "keyword", "partial", "recursive", "static"])
+    style = make.rng.choice(
+        [
+            "plain",
+            "default",
+            "closure",
+            "wrapped",
+            "cached",
+            "generator",
+            "dispatch",
+            "keyword",
+            "partial",
+            "recursive",
+            "static",
+        ]
+    )
     needs = list(inner.needs)
     call = "{v}()"
     expr = name
@@ -376,9 +462,14 @@ def function(make: Values, depth: int) -> Value:
     elif style == "default":
         needs += [f"def {name}(x={inner.expr}):\n    return {inside(read, 'x')}"]
     elif style == "keyword":
-        needs += [f"def {name}(*, x={inner.expr}, y: int = 3):\n    '''Doc of it.'''\n    return {inside(read, 'x')}"]
+        needs += [
+            f"def {name}(*, x={inner.expr}, y: int = 3):\n    '''Doc of it.'''\n    return {inside(read, 'x')}"
+        ]
     elif style == "closure":
-        needs += [f"def make_{name}(x):\n    def {name}():\n        return {inside(read, 'x')}\n    return {name}", f"{name} = make_{name}({inner.expr})"]
+        needs += [
+            f"def make_{name}(x):\n    def {name}():\n        return {inside(read, 'x')}\n    return {name}",
+            f"{name} = make_{name}({inner.expr})",
+        ]
     elif style == "wrapped":
         hold = make.name("G")
         needs += [
@@ -388,19 +479,30 @@ def function(make: Values, depth: int) -> Value:
         ]
     elif style == "cached":
         hold = make.name("G")
-        needs += [f"{hold} = {inner.expr}", f"@functools.lru_cache\ndef {name}():\n    return {inside(read, hold)}"]
+        needs += [
+            f"{hold} = {inner.expr}",
+            f"@functools.lru_cache\ndef {name}():\n    return {inside(read, hold)}",
+        ]
     elif style == "generator":
         needs += [f"def {name}(x={inner.expr}):\n    yield {inside(read, 'x')}\n    yield 2"]
         call = "list({v}())"
     elif style == "dispatch":
-        needs += [f"@functools.singledispatch\ndef {name}(x):\n    return 'any'", f"@{name}.register(int)\ndef {name}_int(x):\n    return 'int'"]
+        needs += [
+            f"@functools.singledispatch\ndef {name}(x):\n    return 'any'",
+            f"@{name}.register(int)\ndef {name}_int(x):\n    return 'int'",
+        ]
         call = "{v}(3)"
     elif style == "partial":
-        needs += [f"def {name}_of(x):\n    return {inside(read, 'x')}", f"{name} = functools.partial({name}_of, {inner.expr})"]
+        needs += [
+            f"def {name}_of(x):\n    return {inside(read, 'x')}",
+            f"{name} = functools.partial({name}_of, {inner.expr})",
+        ]
     elif style == "recursive":
         needs += [f"def {name}(n=2):\n    return n if n < 1 else ({name}(n - 1), 21)"]
     else:
-        needs += [f"class H{name}:\n    held = {inner.expr}\n    @staticmethod\n    def go():\n        return {inside(read, f'H{name}.held')}"]
+        needs += [
+            f"class H{name}:\n    held = {inner.expr}\n    @staticmethod\n    def go():\n        return {inside(read, f'H{name}.held')}"
+        ]
         expr = f"H{name}.go"
     reads = [call] * 3 + ["callable({v})"]
     if style in ("plain", "keyword"):

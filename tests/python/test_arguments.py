@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import dataclasses
 import enum
@@ -535,7 +534,10 @@ def test_annotations_build_arguments() -> None:
     [
         (iter([]), "keyprint.register_argument"),
         (memoryview(b""), "`builtins.memoryview`"),
-        ((1, iter([])), "the argument `x`, at `x[1]`, is a `builtins.list_iterator`, which has no cache signature"),
+        (
+            (1, iter([])),
+            "the argument `x`, at `x[1]`, is a `builtins.list_iterator`, which has no cache signature",
+        ),
         ([iter([])], "at `x[0]`, is a `builtins.list_iterator`"),
         (Inner(a=iter([])), "at `x.a`, is a `builtins.list_iterator`"),
         (types.SimpleNamespace(x=iter([])), "at `x.x`, is a `builtins.list_iterator`"),

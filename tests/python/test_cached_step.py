@@ -512,6 +512,7 @@ def test_the_steps_digest_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> N
         return original(step, *arguments, **named)
 
     monkeypatch.setattr(step_identity, "resolve", counting)
+
     def fresh(value: Any) -> Any:
         return double(value)
 

@@ -225,7 +225,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("wrap", ["[{}]", "{{'k': {}}}", "frozenset([{}])", "({},)", "[[{}]]"])
 def test_functions_in_static_containers_count_by_what_they_do(load: Any, wrap: str) -> None:
-    text = "def g(x):\n    return x + {}\nX = " + wrap.replace("{}", "g").replace("{{", "{").replace("}}", "}")
+    text = "def g(x):\n    return x + {}\nX = " + wrap.replace("{}", "g").replace("{{", "{").replace(
+        "}}", "}"
+    )
     one, other, again = (load(text.replace("{}", number), "functions") for number in ("1", "2", "1"))
     kernel = Counting(takes, static=["x"], on_drift="rekey")
     assert [kernel(one.X), kernel(other.X), kernel(again.X)] == [1, 2, 1]
@@ -251,7 +253,7 @@ def measures(s: Any) -> Any:
 
 
 def goes_through(s: Any) -> Any:
-    return [x for x in s]
+    return [x for x in s if x]
 
 
 def looks_up(s: Any) -> Any:
@@ -290,7 +292,12 @@ def test_lists_and_dicts_of_objects() -> None:
     shared.append(Part(0))
     assert kernel(shared) == 3
     named = Counting(takes)
-    assert [named({"a": Part(1)}), named({"a": Part(2)}), named({"b": Part(1)}), named({"a": Part(1)})] == [1, 2, 3, 1]
+    assert [named({"a": Part(1)}), named({"a": Part(2)}), named({"b": Part(1)}), named({"a": Part(1)})] == [
+        1,
+        2,
+        3,
+        1,
+    ]
 
 
 def test_arrays_in_lists_count_by_specification() -> None:
@@ -406,7 +413,7 @@ def test_a_method_that_is_replaced_is_drift() -> None:
     kernel = Counting(area)
     assert kernel(Shape()) == 1
     Shape.area = lambda self: 2  # type: ignore[method-assign]
-    with pytest.raises(kp.DriftError, match="Shape.area"):
+    with pytest.raises(kp.DriftError, match=r"Shape\.area"):
         kernel(Shape())
     following = Counting(area, on_drift="rekey")
     assert following(Shape()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from key_cases import Case, check, keys_of, write
 
 # What each program reads in a roundabout way must count; what stands beside it must not.
@@ -212,9 +213,15 @@ REFUSED: dict[str, tuple[str, str]] = {
     "environ[...]": ("import os\ndef f():\n    return os.environ['X']\n", "dynamic-names"),
     "environ in a list": ("import os\nL = [os.environ]\ndef f():\n    return L[0]['X']\n", "dynamic-names"),
     "sys.modules": ("import sys\ndef f():\n    return sys.modules['cfg'].T\n", "dynamic-names"),
-    "sys.modules, renamed": ("from sys import modules as m\ndef f():\n    return m['cfg'].T\n", "dynamic-names"),
+    "sys.modules, renamed": (
+        "from sys import modules as m\ndef f():\n    return m['cfg'].T\n",
+        "dynamic-names",
+    ),
     "__globals__.get": ("def h():\n    pass\ndef f():\n    return h.__globals__.get('T')\n", "dynamic-names"),
-    "getattr of __globals__": ("def h():\n    pass\ndef f():\n    return getattr(h, '__globals__')\n", "dynamic-names"),
+    "getattr of __globals__": (
+        "def h():\n    pass\ndef f():\n    return getattr(h, '__globals__')\n",
+        "dynamic-names",
+    ),
     "attrgetter of __globals__": (
         "import operator\ndef h():\n    pass\ndef f():\n    return operator.attrgetter('__globals__')(h)\n",
         "dynamic-names",
@@ -229,14 +236,26 @@ REFUSED: dict[str, tuple[str, str]] = {
         "import typing\nclass C:\n    a: 'N'\nN = int\ndef f():\n    return typing.get_type_hints(C)\n",
         "dynamic-names",
     ),
-    "getsource": ("import inspect\ndef g():\n    pass\ndef f():\n    return inspect.getsource(g)\n", "dynamic-names"),
-    "co_firstlineno": ("def g():\n    pass\ndef f():\n    return g.__code__.co_firstlineno\n", "dynamic-names"),
+    "getsource": (
+        "import inspect\ndef g():\n    pass\ndef f():\n    return inspect.getsource(g)\n",
+        "dynamic-names",
+    ),
+    "co_firstlineno": (
+        "def g():\n    pass\ndef f():\n    return g.__code__.co_firstlineno\n",
+        "dynamic-names",
+    ),
     "tb_lineno": (
         "def f():\n    try:\n        1 / 0\n    except Exception as e:\n        return e.__traceback__.tb_lineno\n",
         "dynamic-names",
     ),
-    "a module in a list": ("import program\nL = [program]\nT = 1\ndef f():\n    return L[0].T\n", "module-value"),
-    "a module in a dict": ("import program\nL = {'m': program}\nT = 1\ndef f():\n    return L['m'].T\n", "module-value"),
+    "a module in a list": (
+        "import program\nL = [program]\nT = 1\ndef f():\n    return L[0].T\n",
+        "module-value",
+    ),
+    "a module in a dict": (
+        "import program\nL = {'m': program}\nT = 1\ndef f():\n    return L['m'].T\n",
+        "module-value",
+    ),
     "a module as a default": ("import program\nT = 1\ndef f(m=program):\n    return m.T\n", "module-value"),
     "a module in a partial": (
         "import functools, program\nT = 1\nP = functools.partial(getattr, program)\ndef f():\n    return P('T')\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from key_cases import Case, check, keys_of, write
 
 CASES: dict[str, Case] = {

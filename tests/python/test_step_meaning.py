@@ -77,7 +77,9 @@ def test_an_edited_helper_is_seen(run: Any) -> None:
         ("step(1, g)", "N = 1\ndef g(x): return x + N\n", ("N = 1", "N = 2")),
     ],
 )
-def test_functions_and_classes_among_inputs_count_by_meaning(run: Any, calls: str, lib: str, edit: Any) -> None:
+def test_functions_and_classes_among_inputs_count_by_meaning(
+    run: Any, calls: str, lib: str, edit: Any
+) -> None:
     main = program("len(CALLS)", calls, ", thing")
     assert run({"main": main, "lib": lib})[1] == 1
     assert run({"lib": lib})[1] == 0
@@ -219,7 +221,7 @@ def test_a_step_does_not_change_after_it_was_made() -> None:
         lambda: [1, iter([2])],
         lambda: {"k": (1, filter(None, [1]))},
         lambda: (x for x in [1]),
-        lambda: open(os.devnull),
+        lambda: open(os.devnull),  # noqa: SIM115
     ],
 )
 def test_results_that_can_be_used_once_are_refused(make: Any) -> None:
@@ -264,7 +266,9 @@ def _login(user: str, token: str) -> str:
 def test_secrets_count_and_are_written_down_nowhere(tmp_path: Path) -> None:
     store = kp.Store(tmp_path / "store")
     login = kp.cached(store=store, secrets=("token",))(_login)
-    keys = [login.step.key(one) for one in _bound(login, ("a", "hunter2"), ("a", "hunter3"), ("b", "hunter2"))]
+    keys = [
+        login.step.key(one) for one in _bound(login, ("a", "hunter2"), ("a", "hunter3"), ("b", "hunter2"))
+    ]
     assert len({key.hex() for key in keys}) == 3
     login("a", "hunter2")
     login("a", "hunter3")

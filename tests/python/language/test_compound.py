@@ -447,9 +447,7 @@ class Configured:
 
 def test_what_says_nothing_runs_and_is_not_kept():
     one, out = Configured(), np.zeros(4, np.int32)
-    with pytest.warns(
-        UserWarning, match=r"`self\.config` of the kernel `Configured\.run`"
-    ) as told:
+    with pytest.warns(UserWarning, match=r"`self\.config` of the kernel `Configured\.run`") as told:
         one.run(out)
     assert len(told) == 1
     assert out.tolist() == [12, 12, 0, 0]

@@ -1,0 +1,23 @@
+"""What kind of thing an object is, without running code of its class.
+
+``isinstance`` asks an object for its ``__class__``, and a class may answer that with code of its own.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import TypeIs
+
+    def is_a(value: object, kinds: type[Any] | tuple[type[Any], ...]) -> TypeIs[Any]: ...
+
+else:
+
+    def is_a(value, kinds):
+        """Whether the type of an object is one of these, or derives from one."""
+        return issubclass(type(value), kinds)
+
+
+__all__ = ["is_a"]
