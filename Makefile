@@ -10,7 +10,7 @@ CRATES := --workspace --exclude keyprint-python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 SAY = @printf '\n\033[1m== %s\033[0m\n'
 
-.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons check-debug fuzz clean
+.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons test-frameworks check-debug fuzz fuzz-keys clean
 help:
 	@echo "make demo              build everything, run the main job"
 	@echo "make test              build everything, run every check"
@@ -19,6 +19,8 @@ help:
 	@echo "make wheel             a wheel and a source distribution in dist/, tried in empty environments"
 	@echo "make test-all-pythons  the Python tests on every CPython 3.10-3.13 found"
 	@echo "make check-debug       the Python tests on a build with all assertions and overflow checks"
+	@echo "make test-frameworks   tests beside torch, JAX, pandas and others, in an environment of their own"
+	@echo "make fuzz-keys         judge keys by random programs and edits (PAIRS=10000 FIRST=0)"
 	@echo "make fuzz              fuzz the encoder for a minute (needs cargo-fuzz)"
 
 # -- Setting up ----------------------------------------------------------------------------------
@@ -96,6 +98,23 @@ check-debug: $(VENV)/.tools
 	@.venvs/checked/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/test.txt
 	@$(call install,.venvs/checked,checked)
 	.venvs/checked/bin/python -m pytest -q
+
+# Values of torch, JAX, pandas and others, and pipelines made of them: a large environment, so not part of `test`.
+test-frameworks: .venvs/frameworks/.done
+	$(SAY) "Python: tests beside other libraries"
+	@$(call install,.venvs/frameworks,release)
+	.venvs/frameworks/bin/python -m pytest -q tests/frameworks
+
+.venvs/frameworks/.done: requirements/frameworks.txt $(VENV)/.tools
+	@test -x .venvs/frameworks/bin/python || $(PYTHON) -m venv .venvs/frameworks
+	@.venvs/frameworks/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/frameworks.txt
+	@touch $@
+
+# Random programs with random edits, judged by plain Python: PAIRS of them, from the seed FIRST on.
+PAIRS ?= 10000
+FIRST ?= 0
+fuzz-keys: setup
+	@cd tests && ../$(BIN)/python -m oracle --pairs $(PAIRS) --first $(FIRST)
 
 fuzz:
 	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60

@@ -23,12 +23,32 @@ if TYPE_CHECKING:
     from ._native import Guards
     from .function_entry import FunctionEntry, Where
 
-__all__ = ["HEAP_TYPE", "Chains", "Reached", "function_of", "keeps_members", "lookup", "sets_members"]
+__all__ = [
+    "HEAP_TYPE",
+    "WRAPPER_TYPES",
+    "Chains",
+    "Reached",
+    "function_of",
+    "keeps_members",
+    "lookup",
+    "sets_members",
+]
 
 #: `Py_TPFLAGS_HEAPTYPE`: the class was made by Python code, so its instances keep attributes as usual.
 HEAP_TYPE: Final = 1 << 9
 
 _ABSENT: Final = ("absent",)
+
+#: Where compilers of other packages keep the function that they compile. What they make of it, their pickles
+#: included, may hold random numbers.
+_WRAPPERS: Final = {"numba": "py_func", "triton": "fn", "jax": "__wrapped__", "jaxlib": "__wrapped__"}
+
+#: The types of what they make.
+WRAPPER_TYPES: Final = (
+    ("numba.core.dispatcher", "Dispatcher"),
+    ("triton.runtime.jit", "JITFunction"),
+    ("jaxlib._jax", "PjitFunction"),
+)
 
 
 class Reached:
@@ -262,7 +282,7 @@ def _is_made_up_again(module: types.ModuleType, name: str, value: Any) -> Callab
 
 
 def function_of(value: Any) -> types.FunctionType | None:
-    """Return the function that something stands for: a kernel, or itself."""
+    """Return the function that something stands for: itself, or what a kernel or another compiler wraps."""
     if is_a(value, types.FunctionType):
         return value  # type: ignore[no-any-return]
     if type(value).__flags__ & HEAP_TYPE and not is_a(value, type):
@@ -270,7 +290,10 @@ def function_of(value: Any) -> types.FunctionType | None:
         if inner is not None:
             found = inner(value)
             return found if isinstance(found, types.FunctionType) else None
-    return None
+    module = getattr(type(value), "__module__", None)
+    wrapped = _WRAPPERS.get(module.partition(".")[0]) if isinstance(module, str) else None
+    found = None if wrapped is None or is_a(value, type) else getattr(value, wrapped, None)
+    return found if isinstance(found, types.FunctionType) else None
 
 
 def keeps_members(cls: type) -> bool:

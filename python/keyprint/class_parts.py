@@ -81,7 +81,8 @@ def attributes(cls: type) -> dict[str, Any]:
     if isinstance(cls, enum.EnumMeta):
         members: Mapping[str, Any] = cls.__members__
         found["__members__"] = [
-            (name, member._value_, _own_attributes(member)) for name, member in members.items()
+            (name, None if type(member._value_) is object else member._value_, _own_attributes(member))
+            for name, member in members.items()
         ]
     registered = registered_classes(cls)
     if registered:

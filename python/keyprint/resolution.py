@@ -24,7 +24,7 @@ from _weakref import ref
 from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _short_text, fingerprint
 from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
-from .chains import Chains, Reached, function_of, sets_members
+from .chains import WRAPPER_TYPES, Chains, Reached, function_of, sets_members
 from .dynamic_access import check_function, check_value, dynamic, reads_documentation
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
@@ -540,6 +540,11 @@ class _Resolver:
                 return "outside", module_of(function), function.__qualname__, self._content(function, where)
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
+            if function is not value and options is None:
+                # What another compiler makes of it: the compiler's version, and what it was told.
+                self._version_of(type(value))
+                told = getattr(value, "targetoptions", None)
+                extra = None if told is None else bytes(fingerprint(repr(sorted(told.items()))))
             return "function", self.entry(function).name, type(value).__qualname__, extra
         if is_a(value, types.BuiltinFunctionType) and isinstance(
             value.__self__, (types.ModuleType, type(None))
@@ -658,6 +663,10 @@ class _Resolver:
         if hasattr(torch, "Tensor"):
             overrides[torch.Tensor] = self._rule_array  # type: ignore[union-attr]
         overrides[NdArray] = self._rule_array
+        for module, name in WRAPPER_TYPES:
+            wrapper = getattr(sys.modules.get(module), name, None)
+            if isinstance(wrapper, type):
+                overrides[wrapper] = self._rule_function
         field = sys.modules.get(f"{__package__}.language.field")
         if field is not None:
             overrides[field.Field] = self._rule_fleeting
@@ -668,9 +677,10 @@ class _Resolver:
             )
         return overrides
 
-    def _rule_function(self, function: types.FunctionType) -> Any:
+    def _rule_function(self, function: Any) -> Any:
         reference = self._reference(function, self._at)
-        assert reference is not None
+        if reference is None:
+            return NotImplemented
         return rule.leaf(repr(reference), tag="keyprint function")
 
     def _rule_builtin(self, function: types.BuiltinFunctionType) -> Any:

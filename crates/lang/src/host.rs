@@ -76,8 +76,8 @@ pub struct ArraySpec {
     pub lanes_in_shape: bool,
     /// Whether the elements follow each other.
     pub contiguous: bool,
-    /// Whether it can be written.
-    pub writable: bool,
+    /// Why it cannot be written, and what to do, if it cannot.
+    pub read_only: Option<(String, String)>,
     /// Where it is, if it is part of the program: address and sizes.
     pub fixed: Option<(u64, Vec<i64>)>,
 }

@@ -69,7 +69,7 @@ fn array(name: &str, scalar: Scalar, ndim: u8) -> Constant {
         element: None,
         lanes_in_shape: false,
         contiguous: true,
-        writable: true,
+        read_only: None,
         fixed: None,
     })
 }

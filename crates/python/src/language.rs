@@ -252,7 +252,7 @@ fn array_spec(fact: &Bound<'_, PyTuple>) -> PyResult<ArraySpec> {
         element: if element.is_none() { None } else { Some(shape(&element)?) },
         lanes_in_shape: fact.get_item(5)?.extract()?,
         contiguous: fact.get_item(6)?.extract()?,
-        writable: fact.get_item(7)?.extract()?,
+        read_only: fact.get_item(7)?.extract()?,
         fixed: if fixed.is_none() { None } else { Some(fixed.extract()?) },
     })
 }

@@ -230,7 +230,7 @@ class Facts:
         fixed = (array.address, list(array.shape))
         name = f"{label}#{value._token}"
         element = array.element_shape or None
-        return ("array", name, array.scalar, array.ndim, element, False, True, True, fixed)
+        return ("array", name, array.scalar, array.ndim, element, False, True, None, fixed)
 
     def _instance_member(self, of: Any, name: str) -> tuple[Any, ...]:
         stored = getattr(of, "__dict__", {})
@@ -434,7 +434,7 @@ class Facts:
             element,
             in_shape,
             contiguous,
-            argument.writable is not False,
+            _read_only(argument),
             None,
         )
 
@@ -531,6 +531,16 @@ def read_value(facts: Facts, value: Any, path: str) -> Any:
     """Return what is compared of a value in later launches: what it is, or its type if it is an object."""
     fact = facts.fact(value, path)
     return type(value) if isinstance(fact, tuple) and fact[0] == "object" else fact
+
+
+def _read_only(argument: Argument) -> tuple[str, str] | None:
+    """Return why an array cannot be written, and what to do."""
+    if argument.writable is False:
+        return "read-only", "pass an array that can be written"
+    if argument.needs_grad and str(argument.type).startswith("torch."):
+        why = "tracked by autograd, which would not see that it is written: gradients would be wrong"
+        return why, "pass `tensor.detach()`"
+    return None
 
 
 def _mismatch(path: str, annotation: Any, scalar: str, ndim: int, element: Any) -> Exception:

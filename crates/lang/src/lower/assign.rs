@@ -284,10 +284,11 @@ impl Lowerer<'_> {
                 let of = self.place_of(&subscript.value)?;
                 self.current().at = target.range();
                 if let Value::Constant(Constant::Array(spec)) = &of
-                    && !spec.writable
+                    && let Some((why, hint)) = &spec.read_only
                 {
-                    return Err(LangError::new("assignment", format!("`{}` is read-only", spec.name))
-                        .hint("pass an array that can be written"));
+                    return Err(
+                        LangError::new("assignment", format!("`{}` is {why}", spec.name)).hint(hint.clone())
+                    );
                 }
                 let of = unwrap_static(of);
                 if let (Value::Variable(..) | Value::Element(..), Some((shape, scalar, _))) =

@@ -143,7 +143,7 @@ impl<'py> Elements<'py> {
     /// raised if it does not hand them out.
     pub(crate) fn of_foreign(object: &Bound<'py, PyAny>) -> Walked<Result<Self, PyErr>> {
         let py = object.py();
-        if let Some(refusal) = without_elements(object)? {
+        if let Some(refusal) = without_elements(object, true)? {
             return Err(refusal);
         }
         let device = match object.getattr_opt(intern!(py, "__dlpack_device__"))? {
@@ -341,13 +341,13 @@ fn resolved<'py>(object: &Bound<'py, PyAny>) -> Walked<Bound<'py, PyAny>> {
     Ok(array)
 }
 
-/// Why an array of torch has no elements to be read, if it has none.
-pub(crate) fn without_elements(object: &Bound<'_, PyAny>) -> Walked<Option<Failure>> {
+/// Why an array of torch has no elements to be read, or no specification if they are not, if it has none.
+pub(crate) fn without_elements(object: &Bound<'_, PyAny>, is_read: bool) -> Walked<Option<Failure>> {
     let py = object.py();
     let holds = |name: &str| -> PyResult<bool> {
         object.getattr_opt(name)?.map_or(Ok(false), |answer| Ok(answer.extract::<bool>().unwrap_or(false)))
     };
-    let what = if holds("is_meta")? {
+    let what = if is_read && holds("is_meta")? {
         "is on the device `meta`, where arrays have no elements".to_owned()
     } else if holds("is_quantized")? {
         "is quantised: its elements mean something only with its scales".to_owned()

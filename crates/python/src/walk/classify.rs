@@ -17,6 +17,7 @@ use crate::config::{Config, Mode};
 use crate::describe::{Description, Form};
 use crate::failure::{Failure, Walked};
 use crate::fingerprint::PyFingerprint;
+use crate::imports::Imported;
 use crate::layout;
 
 /// Makes the plan for the type of `object`.
@@ -250,6 +251,9 @@ fn own_rule<'py>(
     }
     if let Some(rule) = fields_rule(config, class, skip)? {
         return Ok(rule);
+    }
+    if let Some(rule) = library_rule(class)? {
+        return Ok(Rule::Described(rule));
     }
     if is_foreign_array(class)? {
         return Ok(Rule::ForeignArray(layout_of("array", class, &["content", "state"])?));
@@ -522,6 +526,20 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
         return Ok(Some(Rule::NumpyDtype(layout_of("dtype", class.cast()?, &["dtype"])?)));
     }
     Ok(None)
+}
+
+/// How tables and columns of other libraries are described: by what they hold, whatever blocks it is kept in.
+fn library_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Py<PyAny>>> {
+    static FIND: Imported = Imported::new("library_values", "rule_for");
+    const LIBRARIES: &[&str] = &["pandas", "pyarrow", "polars"];
+    let mut modules = class.mro().iter().filter_map(|base| {
+        base.getattr(intern!(class.py(), "__module__")).ok()?.extract::<String>().ok()
+    });
+    if !modules.any(|module| LIBRARIES.contains(&module.split('.').next().unwrap_or_default())) {
+        return Ok(None);
+    }
+    let found = FIND.get(class.py())?.call1((class,))?;
+    Ok((!found.is_none()).then(|| found.unbind()))
 }
 
 fn is_foreign_array(class: &Bound<'_, PyType>) -> PyResult<bool> {

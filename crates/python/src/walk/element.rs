@@ -213,6 +213,8 @@ impl Element {
             4 => "bf",
             5 => "c",
             6 => "b",
+            // Floats of 8 bits, of many kinds.
+            7..=17 => return Self::of_code(code, bits, lanes),
             _ => "",
         };
         if kind.is_empty() || lanes != 1 || !bits.is_multiple_of(8) {
@@ -224,6 +226,17 @@ impl Element {
         let swap = cfg!(target_endian = "big");
         let unit = if kind == "c" { size / 2 } else { size };
         Ok(Self::plain(format!("{kind}{size}"), size, unit, swap))
+    }
+
+    /// An element that only DLPack has a name for.
+    fn of_code(code: u8, bits: u8, lanes: u16) -> Walked<Self> {
+        if bits != 8 || lanes != 1 {
+            return Err(Failure::refuse(
+                "array-format",
+                format!("a tensor of DLPack type ({code}, {bits}, {lanes}) has no known elements"),
+            ));
+        }
+        Ok(Self::plain(format!("dlpack{code}_{bits}"), 1, 1, false))
     }
 
     fn pieces_at(&self, shift: usize) -> Vec<Piece> {

@@ -108,7 +108,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         known.require_name()?;
         self.watch_open();
         if self.config.arrays == Arrays::Spec {
-            if let Some(refusal) = array::without_elements(&value)? {
+            if let Some(refusal) = array::without_elements(&value, false)? {
                 return Err(refusal);
             }
             let mark = self.stream.open_record(&layout.digest);

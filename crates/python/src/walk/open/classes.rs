@@ -46,7 +46,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         let members = member.get_type().getattr(intern!(py, "__members__"))?;
         // A combination of flags has a made-up name, or none, depending on the interpreter's version.
         let name = if !name.is_none() && members.contains(&name)? { Item::Value(name) } else { Item::None };
-        let value = Item::Value(member.getattr(intern!(py, "_value_"))?);
+        let value = member_value(&member)?.map_or(Item::None, Item::Value);
         let mark = self.stream.open_record(&layout.digest);
         let base = Item::Bytes(base.as_bytes().to_vec());
         self.push_items(member, vec![base, name, value], &["", "name", "value"], mark, standing)
@@ -62,11 +62,17 @@ impl<'a, 'py> Walk<'a, 'py> {
         let mut pairs = Vec::new();
         for pair in class.getattr("__members__")?.call_method0("items")?.try_iter()? {
             let (name, member): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair?.extract()?;
-            pairs.push((name, member.getattr("_value_")?));
+            pairs.push((name, member_value(&member)?.unwrap_or_else(|| self.py.None().into_bound(self.py))));
         }
         let base = Item::Bytes(classify::enum_base(class)?.into_bytes());
         let mark = self.stream.open_record(&shape("enum class", &module, &qualname, &["base", "members"]));
         let members = Item::Pairs { tag: tag::ITEMS, pairs, attributes: true };
         self.push_items(value, vec![base, members], &["", ""], mark, standing)
     }
+}
+
+/// The value of a member of an enum; nothing for a plain `object()`, in whose place the name stands.
+fn member_value<'py>(member: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let value = member.getattr(intern!(member.py(), "_value_"))?;
+    Ok((value.get_type_ptr() != &raw mut ffi::PyBaseObject_Type).then_some(value))
 }

@@ -1,0 +1,110 @@
+"""Tensors of torch: by fingerprints and by kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import keyprint as kp
+
+torch = pytest.importorskip("torch")
+fp = kp.fingerprint
+
+
+def test_signs_and_conjugates_that_are_yet_to_be_taken() -> None:
+    values = torch.tensor([1 + 2j, 3 - 4j])
+    negative = values.conj().imag
+    assert negative.is_neg()
+    assert fp(negative) == fp(torch.tensor([-2.0, 4.0])) != fp(torch.tensor([2.0, -4.0]))
+    assert fp(values.conj()) == fp(torch.tensor([1 - 2j, 3 + 4j]))
+
+
+def test_requires_grad_counts() -> None:
+    plain, tracked = torch.ones(2), torch.ones(2, requires_grad=True)
+    assert fp(plain) != fp(tracked)
+    assert fp(tracked) == fp(torch.ones(2, requires_grad=True))
+    spec = kp.Fingerprinter(arrays="spec")
+    assert spec(plain) != spec(tracked)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: torch.ones(2, device="meta"), "meta"),
+        (lambda: torch.eye(2).to_sparse(), "sparse_coo"),
+        (lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "quantised"),
+    ],
+)
+def test_tensors_without_elements_are_refused_in_our_words(make: Any, words: str) -> None:
+    with pytest.raises(kp.FingerprintError, match=words) as caught:
+        fp({"t": make()})
+    assert caught.value.code == "array-format"
+    assert "hint" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "bool", "complex64", "float8_e4m3fn"])
+def test_element_types(dtype: str) -> None:
+    one, other = (torch.tensor([1, number]).to(getattr(torch, dtype)) for number in (1, 0))
+    assert fp(one) == fp(one.clone()) != fp(other)
+    assert fp(one) != fp(one.to(torch.float64))
+
+
+def test_modules_are_values() -> None:
+    torch.manual_seed(0)
+    one = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    other = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    other.load_state_dict(one.state_dict())
+    assert fp(one) == fp(other)
+    with torch.no_grad():
+        other[0].bias[0] += 1
+    assert fp(one) != fp(other)
+
+
+@kp.kernel
+def fill(a: kp.types.NDArray[kp.f32, 1]):
+    for i in a:
+        a[i] = 3.0
+
+
+@kp.kernel
+def copy(a: kp.types.NDArray[kp.f32, 1], b: kp.types.NDArray[kp.f32, 1]):
+    for i in a:
+        b[i] = a[i]
+
+
+def test_kernels_do_not_write_what_autograd_tracks() -> None:
+    tracked = torch.zeros(4, requires_grad=True)
+    for one in (tracked, tracked * 2):
+        with pytest.raises(TypeError, match="tracked by autograd") as caught:
+            fill(one)
+        assert "tensor.detach()" in str(caught.value)
+    assert tracked.tolist() == [0] * 4
+    fill(tracked.detach())
+    assert tracked.tolist() == [3] * 4
+    out = torch.zeros(4)
+    copy(tracked, out)
+    assert out.tolist() == [3] * 4, "reading is fine"
+
+
+def test_kernels_refuse_signs_that_are_yet_to_be_taken() -> None:
+    values = torch.tensor([1 + 2j, 3 - 4j])
+    out = torch.zeros(2)
+    plain = values.imag.contiguous()
+    copy(plain, out)
+    negative = values.conj().imag
+    with pytest.raises(TypeError, match="negative bit"):
+        copy(negative, out)
+    copy(negative.resolve_neg().contiguous(), out)
+    assert out.tolist() == [-2, 4]
+
+
+def test_layouts_count_in_jit() -> None:
+    compiled = []
+    kernel = kp.jit(lambda x: x, compile=lambda spec: compiled.append(spec) or (lambda x: len(compiled)))
+    made = torch.zeros(2, 3)
+    for one in (made, made.T, made[:, ::2], torch.ones(4, 5)):
+        kernel(one)
+    assert [one.arguments["x"].layout for one in compiled] == ["C", "F", "S"]
+    assert np.asarray(made).shape == (2, 3)
