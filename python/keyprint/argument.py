@@ -86,9 +86,11 @@ class Argument:
         if self.members is not None and self.kind == "object":
             inside = ", ".join(f"{name}: {one}" for name, one in self.members.items())
             return f"{str(self.type).rpartition('.')[2]}({inside})"
+        if self.kind == "signature":
+            return f"{self.type} {self.value}"
         if self.members is not None:
             return f"({', '.join(str(one) for one in self.members.values())})"
-        return f"{self.type} {self.signature.short}" if self.signature is not None else str(self.type)
+        return str(self.type)
 
     def __repr__(self) -> str:
         return f"<Argument {self}>"

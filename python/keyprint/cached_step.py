@@ -217,15 +217,12 @@ class CachedStep(Chainable[_In, _Out]):
         shown: dict[str, Any] = {}
         if self._identity is None:
             components["step"] = self._given
-            shown["step"] = Shown(
-                f"as `step_key` has it ({self._given.short})" if self._given is not None else ""
-            )
+            shown["step"] = Shown("as `step_key` has it")
         else:
             parts = self._identity.parts()
             components.update(parts.components)
             shown.update({label: Shown(text) for label, text in parts.texts.items()})
-            if "step" in components:
-                shown["step"] = self.step
+            shown.update(parts.parts)
         if self.store is not None:
             components["serializer"] = self.serializer.name
         for item in self._shown(value):

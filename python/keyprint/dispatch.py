@@ -29,7 +29,7 @@ from ._native import (
 )
 from .errors import DriftError, FingerprintError, FunctionKeyError
 from .function_key import FunctionKey, describe_changes, unwrap
-from .keys import KEYPRINT, Key, Shown
+from .keys import KEYPRINT, Key, Shown, ShownParts
 from .packages import Packages
 from .parameters import builders_of, defaults_of, parameters_of, twin_of
 from .resolution import Resolution, Rules, resolve
@@ -238,13 +238,14 @@ class _Flight:
 class _Context:
     """Everything that counts but the arguments, at one moment."""
 
-    __slots__ = ("components", "device", "env", "guards", "resolution", "salt", "target", "texts", "values")
+    __slots__ = ("components", "device", "env", "guards", "resolution", "salt", "shown", "target", "texts")
 
     def __init__(self, resolution: Resolution) -> None:
         self.resolution = resolution
         self.components: dict[str, Fingerprint] = dict(resolution.components)
         self.texts: dict[str, str] = dict(resolution.texts)
-        self.values = dict(resolution.values)
+        #: What is shown of components, where that is more than a text.
+        self.shown: dict[str, Any] = dict(resolution.parts)
         self.guards: list[Guards] = []
         self.env: dict[str, str | None] = {}
         self.salt: str | None = None
@@ -350,7 +351,28 @@ class _Brain:
             *(tuple(self.tool), self._compiler(), self.variant),
         )
 
-    def _compiler(self) -> tuple[object, ...]:
+    def _shown_options(self) -> dict[str, Any]:
+        """Return the options that change what is compiled, for people."""
+        options = self.options
+        compilers = {
+            what: ShownParts(f"{module}.{name}", [("", fingerprint(digest), "")])
+            for what, (module, name, digest) in zip(("compile", "load"), self._compiler(), strict=True)
+        }
+        known: dict[str, Any] = {
+            "static": sorted(options.static),
+            "align": dict(options.align),
+            "divisible": dict(options.divisible),
+            "members": options.members,
+            "scalars": dict(options.scalars),
+            "open_members": sorted(options.open_members),
+            "templates": sorted(options.templates),
+            "absent_members": options.absent_members,
+            "variant": self.variant,
+            **compilers,
+        }
+        return {name: value for name, value in known.items() if value not in ([], {}, None, False)}
+
+    def _compiler(self) -> tuple[tuple[object, str, bytes | None], ...]:
         """Return what tells compilers apart: names if ``tool`` says which version it is, otherwise their text."""
         found = []
         for one in (self.compile, self.load):
@@ -473,8 +495,7 @@ class _Brain:
             live.fill()
             context.target = guards.name(live.state, "value")[0]
             if live.show is not None:
-                shown = live.show(context.target)
-                context.values["target"] = lambda: shown
+                context.shown["target"] = live.show(context.target)
         identity = context.target
         if isinstance(identity, Target):
             identity, context.device = identity.identity, identity.device
@@ -490,6 +511,7 @@ class _Brain:
         if not watched:
             guards.set_recheck(lambda: fingerprint(identity) == digest)
         context.texts["target"] = _short(identity)
+        context.shown.setdefault("target", identity)
         return guards
 
     # -- A call that needs something new -----------------------------------------------------------
@@ -583,10 +605,9 @@ class _Brain:
         components["options"] = fingerprint(self.identity())
         texts = {**context.texts, **signature.texts}
         shown: dict[str, Any] = {name: Shown(text) for name, text in texts.items()}
-        for name, get in context.values.items():
-            value = get()
-            if value is not None and type(value) not in (bool, int, float, str):
-                shown[name] = value
+        shown.update(context.shown)
+        shown.update(signature.shown)
+        shown["options"] = self._shown_options()
         return Key(self.name, components, shown=shown, tool=self.tool)
 
     def _executable(self, context: _Context, signature: Signature, key: Key) -> Any:

@@ -91,9 +91,9 @@ def _parameters_of(code: types.CodeType) -> list[tuple[str, int]]:
 
 
 def place_of(entry: FunctionEntry) -> str:
-    line = entry.function.__code__.co_firstlineno
-    digest = entry.source.code if entry.source.function is None else entry.source.function.digest
-    return f"{os.path.basename(entry.file)}:{line} ({entry.origin} {digest.short})"
+    """Return where a function is, without the line: that does not count."""
+    file = os.path.basename(entry.file)
+    return f"in {file}" if entry.origin == "source" else f"byte code of {file}"
 
 
 def module_of(function: types.FunctionType) -> str:

@@ -151,10 +151,30 @@ def describe_changes(before: Resolution, now: Resolution) -> list[str]:
             continue
         function, file, line = now.where.get(label) or before.where[label]
         place = f" (read in `{function}`, `{file}`, line {line})" if function else ""
-        was = before.texts.get(label, "nothing") if old is not None else "nothing"
-        now_is = now.texts.get(label, "nothing") if new is not None else "nothing"
-        if was == now_is:
-            was, now_is = f"{was}", f"{now_is} of other content"
         kind, _, name = label.partition(" ")
-        lines.append(f"{kind} `{name}`: {was} -> {now_is}{place}")
+        for path, was, now_is in _changes_inside(before, now, label):
+            what = f"changed ({was})" if was == now_is else f"{was} -> {now_is}"
+            lines.append(f"{kind} `{name}{path}`: {what}{place}")
     return lines
+
+
+def _changes_inside(before: Resolution, now: Resolution, label: str) -> list[tuple[str, str, str]]:
+    """Return path, text before and text now of what changed in a component; its own if nothing in it tells more."""
+    old, new = before.parts.get(label), now.parts.get(label)
+    if old is not None and new is not None and not old.is_cut and not new.is_cut:
+        was = {path: (digest, text) for path, digest, text in old.parts}
+        now_is = {path: (digest, text) for path, digest, text in new.parts}
+        paths = [path for path in {**was, **now_is} if was.get(path, ("",))[0] != now_is.get(path, ("",))[0]]
+        # What holds something that changed says less than that.
+        deepest = [one for one in paths if not any(_is_inside(other, one) for other in paths)]
+        if deepest:
+            absent = ("", "nothing")
+            return [(path, was.get(path, absent)[1], now_is.get(path, absent)[1]) for path in deepest[:8]]
+    texts = [
+        one.texts.get(label, "nothing") if label in one.components else "nothing" for one in (before, now)
+    ]
+    return [("", texts[0], texts[1])]
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return len(path) > len(outer) and path.startswith(outer) and path[len(outer)] in ".["

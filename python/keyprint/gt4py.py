@@ -12,18 +12,17 @@ counts, and values memoised by ``functools.cached_property`` do not.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import functools
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from . import cached_step, rule, serializers
-from ._native import Description, aggregate, fold
+from ._native import Description, _tagged_item, aggregate, fold
 from ._native import Fingerprinter as NativeFingerprinter
 from .metadata import no_fingerprint
 from .serializers import Serializer
@@ -160,60 +159,151 @@ def _resolves(obj: Any) -> bool:
     return found is obj
 
 
+# -- One level, as the native walk sees it --------------------------------------------------------
+
+
+class _Level(bytes):
+    """What an object is by itself: the state of its deconstruction.
+
+    Equal for equal objects whose pieces are left out. It also knows the object, so that the native walk can put
+    the items of its pieces together.
+    """
+
+    native: NativeFingerprinter
+    owner: Any
+
+
+class _Group(tuple[Any, ...]):
+    """Pieces of an object that belong together: its items, its attributes."""
+
+    is_ordered = True
+    state = b"keyprint group"
+
+    def items_of(self, pieces: tuple[_Digest, ...]) -> tuple[bytes, ...]:
+        """Return what stands for the group in the object, of digests of its pieces."""
+        return tuple(item for piece in pieces for item in piece.items)
+
+
+class _Unordered(_Group):
+    """Pieces of an object that have no order."""
+
+    is_ordered = False
+
+
+class _Pair(_Group):
+    """A key and its value."""
+
+    state = b"keyprint pair"
+
+
+class _Field(_Group):
+    """The name of a field and its value. The object knows the name, so that only the value stands for it."""
+
+    state = b"keyprint field"
+
+    def items_of(self, pieces: tuple[_Digest, ...]) -> tuple[bytes, ...]:
+        return pieces[1].items
+
+
+class _GroupState(bytes):
+    """The state of a group."""
+
+    group: _Group
+
+
+def _deconstructed(group: _Group) -> Deconstruction[Any]:
+    state = _GroupState(group.state)
+    state.group = group
+    cls = Deconstruction if group.is_ordered else OrderInsensitiveDeconstruction
+    return cls(state, tuple(group))
+
+
+def _grouped(events: list[tuple[Any, ...]]) -> list[Any]:
+    """Return the pieces of one level, in groups."""
+    open_groups: list[tuple[bool, bool, list[Any]]] = [(True, False, [])]
+    for event in events:
+        pieces = open_groups[-1][2]
+        if len(event) == 3:
+            pieces.append(_Field((event[1], event[0])))
+        elif len(event) == 2:
+            open_groups.append((event[0], event[1], []))
+        elif event:
+            pieces.append(event[0])
+        else:
+            is_ordered, has_pairs, inner = open_groups.pop()
+            if has_pairs:
+                inner = [_Pair(pair) for pair in zip(inner[::2], inner[1::2], strict=True)]
+            open_groups[-1][2].append((_Group if is_ordered else _Unordered)(inner))
+    return open_groups[0][2]
+
+
+def _level(native: NativeFingerprinter, obj: Any) -> Deconstruction[Any]:
+    """Return one level of an object, by the rules of the native walk."""
+    digest, events = native._level(obj)
+    state = _Level(digest)
+    state.native, state.owner = native, obj
+    found = _grouped(events)
+    if not found:
+        return EmptyDeconstruction(state)
+    # The object is the only group at the top, and what it holds may be one group again.
+    (group,) = found
+    while len(group) == 1 and type(group[0]) in (_Group, _Unordered):
+        group = group[0]
+    cls = Deconstruction if group.is_ordered else OrderInsensitiveDeconstruction
+    return cls(state, tuple(group)) if group else EmptyDeconstruction(state)
+
+
 # -- Deconstructors -----------------------------------------------------------------------------
 
 
 class _DataDeconstructor:
-    """A deconstructor built by this module: a native mode and the caller's overrides.
+    """A deconstructor built by this module: the native rules, and the caller's overrides.
 
-    Calling it takes one level of an object apart in Python. A fingerprinter made of it does not call
-    it: it walks natively, and only the overrides run.
+    Calling it takes one level of an object apart. A fingerprinter made of it does not call it: it walks natively,
+    and only the overrides run.
     """
 
     def __init__(
         self,
         overrides: Mapping[type, Deconstructor],
         *,
-        fallback: Deconstructor | None,
-        mode: str | None,
+        mode: Literal["strict", "lenient"],
         name: str | None,
         module: str | None,
     ) -> None:
-        defaults = _STRICT if mode == "strict" else _LENIENT if mode == "lenient" else _COMMON
-        dispatch = functools.singledispatch(fallback or _deconstruct_fields_or_reduction)
-        for cls, deconstructor in {**defaults, **overrides}.items():
-            dispatch.register(cls, deconstructor)
-        self._dispatch = dispatch
+        rules = {cls: _native_rule(override) for cls, override in overrides.items()}
+        #: Classes whose fields are skipped, until it is clear that they have them: classes may come later.
+        self._unchecked = {cls: one for cls, one in overrides.items() if isinstance(one, _SkippingFields)}
+        #: Overrides by the rules that stand for them.
+        self._overrides = {id(rules[cls]): override for cls, override in overrides.items()}
         self.__name__ = self.__qualname__ = name or "deconstructor"
         if module is not None:
             self.__module__ = module
         self._reduces_to = name
-        self.native: NativeFingerprinter | None = None
-        if mode is not None and fallback is None:
-            self.native = NativeFingerprinter(
-                mode=mode,  # type: ignore[arg-type]
-                overrides={cls: _native_rule(override) for cls, override in overrides.items()},
-                metadata_keys=_METADATA_KEYS,
-            )
+        options: dict[str, Any] = {"mode": mode, "overrides": rules, "metadata_keys": _METADATA_KEYS}
+        self.native = NativeFingerprinter(**options)
+        #: The same, for those who refuse cycles.
+        self.acyclic = NativeFingerprinter(**options, cycles=False)
 
     def __call__(self, obj: Any) -> Deconstruction[Any]:
-        if isinstance(obj, enum.Enum):
-            # The mixin of an enum may come first in its MRO.
-            override = self._dispatch.dispatch(type(obj))
-            if override not in _COMMON.values():
-                return override(obj)
-            return _deconstruct_enum_member(obj)
-        return self._dispatch(obj)
+        if isinstance(obj, _Group):
+            return _deconstructed(obj)
+        self.check()
+        given = self.native._rule_for(obj)
+        override = None if given is None else self._overrides.get(id(given))
+        return _level(self.native, obj) if override is None else override(obj)
+
+    def check(self) -> None:
+        """Refuse names of fields to be skipped that are misspelt; once, when the first value is taken apart."""
+        while self._unchecked:
+            cls, override = next(iter(self._unchecked.items()))
+            override.check(cls)
+            del self._unchecked[cls]
 
     @property
     def register(self) -> Callable[..., Any]:
         """Registering later is refused: fingerprinters made before would not see it."""
         raise AttributeError("a deconstructor does not change; make another with `overrides=`")
-
-    @property
-    def dispatch(self) -> Callable[[type], Callable[..., Any]]:
-        """The deconstructor for a type."""
-        return self._dispatch.dispatch
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._reduces_to is None:
@@ -230,12 +320,17 @@ def _native_rule(deconstructor: Deconstructor) -> rule.Rule:
 
     def described(obj: Any) -> Description:
         found = deconstructor(obj)
-        tag = _state_bytes(found.state)
-        if isinstance(found, OrderInsensitiveDeconstruction):
-            return rule.unordered(*found.pieces, tag=b"unordered\0" + tag)
-        return rule.ordered(*found.pieces, tag=b"ordered\0" + tag)
+        is_ordered, tag = _tag(found)
+        parts = rule.ordered if is_ordered else rule.unordered
+        return parts(*found.pieces, tag=tag)
 
     return described
+
+
+def _tag(found: Deconstruction[Any]) -> tuple[bool, bytes]:
+    """Return whether the pieces of a deconstruction have an order, and the tag that it goes by."""
+    is_ordered = not isinstance(found, OrderInsensitiveDeconstruction)
+    return is_ordered, (b"ordered\0" if is_ordered else b"unordered\0") + _state_bytes(found.state)
 
 
 def _state_bytes(state: Any) -> bytes:
@@ -253,198 +348,53 @@ class _SkippingFields:
 
     def __init__(self, skipped: tuple[str, ...]) -> None:
         self.skipped = skipped
+        self._native = NativeFingerprinter(mode="lenient", skip_fields=skipped, metadata_keys=_METADATA_KEYS)
 
     def __call__(self, node: Any) -> Deconstruction[Any]:
-        items = getattr(node, "iter_children_items", None)
-        if items is None and _declared_fields(type(node)) is None:
-            pairs: Iterable[tuple[str, Any]] = sorted(vars(node).items())
-        else:
-            pairs = items() if items is not None else _field_items(node, type(node))
-        return _fields(type(node), (pair for pair in pairs if pair[0] not in self.skipped))
+        return _level(self._native, node)
+
+    def check(self, cls: type) -> None:
+        """Refuse names that neither a class nor one that derives from it has as a field: they are misspelt."""
+        pending, known = [cls], set[str]()
+        while pending:
+            one = pending.pop()
+            pending += type.__subclasses__(one)
+            known |= _field_names(one)
+        for name in self.skipped:
+            if known and name not in known:
+                raise TypeError(
+                    f"`{name}` is to be skipped, and neither `{cls.__qualname__}` nor what derives from it has "
+                    f"such a field\nhint: there are {', '.join(f'`{one}`' for one in sorted(known))}"
+                )
+
+
+def _field_names(cls: type) -> set[str]:
+    """Return the fields that a class declares."""
+    if dataclasses.is_dataclass(cls):
+        return {field.name for field in dataclasses.fields(cls)}
+    return {attribute.name for attribute in getattr(cls, "__attrs_attrs__", ())}
 
 
 @functools.cache
 def skipping_fields_node_deconstructor(*skipped_fields: str) -> NodeDeconstructor:
     """A deconstructor for nodes that leaves some fields out: an override for a node class."""
+    for name in skipped_fields:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise TypeError(f"fields are skipped by name, found {name!r}")
     return _SkippingFields(skipped_fields)
-
-
-def _fields(cls: type, items: Iterable[tuple[str, Any]]) -> Deconstruction[Any]:
-    return Deconstruction.from_pieces(*items, state=b"fields\0" + _qualified_name(cls).encode())
-
-
-def _declared_fields(cls: type) -> Iterable[Any] | None:
-    if dataclasses.is_dataclass(cls):
-        return dataclasses.fields(cls)
-    return getattr(cls, "__attrs_attrs__", None)
-
-
-def _field_items(obj: Any, cls: type) -> Iterator[tuple[str, Any]]:
-    for field in _declared_fields(cls) or ():
-        if all(field.metadata.get(key, {}).get("fingerprint", True) for key in _METADATA_KEYS):
-            yield field.name, getattr(obj, field.name)
-
-
-def _deconstruct_fields_or_reduction(obj: Any) -> Deconstruction[Any]:
-    cls = type(obj)
-    if _declared_fields(cls) is not None:
-        return _fields(cls, _field_items(obj, cls))
-    import copyreg
-
-    try:
-        reducer = copyreg.dispatch_table.get(cls)
-        reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
-    except Exception as error:
-        raise TypeError(f"a `{cls.__qualname__}` does not say what it consists of") from error
-    if isinstance(reduced, str):
-        return EmptyDeconstruction(f"global\0{getattr(obj, '__module__', '')}:{reduced}".encode())
-    function, arguments, *rest = reduced
-    state, items, pairs, setter = (*rest, None, None, None, None)[:4]
-    return Deconstruction.from_pieces(
-        function, arguments, state, tuple(items or ()), tuple(pairs or ()), setter, state=b"reduce"
-    )
-
-
-def _instance_state(obj: Any) -> Any:
-    """Attributes and slots of an instance of a subclass of a builtin; ``None`` if there are none."""
-    if type(obj).__module__ == "builtins":
-        return None
-    return object.__reduce_ex__(obj, 2)[2] or None
-
-
-def _with_state(obj: Any, content: Any, state: Any) -> Deconstruction[Any]:
-    """An instance of a subclass of a builtin: what it holds as one, and its state."""
-    return Deconstruction.from_pieces(content, state, state=b"stateful\0" + _tag(obj))
-
-
-def _tag(obj: Any) -> bytes:
-    return _qualified_name(type(obj)).encode()
-
-
-def _deconstruct_enum_member(obj: enum.Enum) -> Deconstruction[Any]:
-    return Deconstruction.from_pieces(type(obj), obj.name, obj.value, state=b"enum_member")
-
-
-def _deconstruct_enum_class(obj: enum.EnumMeta) -> Deconstruction[Any]:
-    table: Mapping[str, Any] = obj.__members__
-    members = ((name, member._value_) for name, member in table.items())
-    return Deconstruction.from_pieces(*members, state=b"enum_class\0" + _qualified_name(obj).encode())
-
-
-def _leaf(encode: Callable[[Any], bytes]) -> Deconstructor:
-    def deconstruct(obj: Any) -> Deconstruction[Any]:
-        if (state := _instance_state(obj)) is not None:
-            return _with_state(obj, encode(obj), state)
-        return EmptyDeconstruction.from_typed_value(type(obj), encode(obj))
-
-    return deconstruct
-
-
-def _sequence(base: type, ordered: bool) -> Deconstructor:
-    def deconstruct(obj: Any) -> Deconstruction[Any]:
-        if (state := _instance_state(obj)) is not None:
-            return _with_state(obj, base(obj), state)
-        return Deconstruction.from_pieces(*obj, state=_tag(obj), ordered=ordered)
-
-    return deconstruct
-
-
-def _deconstruct_dict(obj: dict[Any, Any]) -> Deconstruction[Any]:
-    ordered = isinstance(obj, collections.OrderedDict)
-    if (state := _instance_state(obj)) is not None:
-        return _with_state(obj, tuple(obj.items()) if ordered else dict(obj), state)
-    return Deconstruction.from_pieces(*obj.items(), state=_tag(obj), ordered=ordered)
-
-
-def _deconstruct_defaultdict(obj: collections.defaultdict[Any, Any]) -> Deconstruction[Any]:
-    return Deconstruction.from_pieces(obj.default_factory, dict(obj), _instance_state(obj), state=_tag(obj))
-
-
-def _deconstruct_namespace(obj: types.SimpleNamespace) -> Deconstruction[Any]:
-    return Deconstruction.from_pieces(*vars(obj).items(), state=b"namespace\0" + _tag(obj), ordered=False)
-
-
-def _by_name_or(
-    structure: Callable[[Any], Deconstruction[Any]] | None,
-) -> Deconstructor:
-    def deconstruct(obj: Any) -> Deconstruction[Any]:
-        if structure is None or _resolves(obj):
-            return EmptyDeconstruction.from_reference(obj, strict=structure is None)
-        return structure(obj)
-
-    return deconstruct
-
-
-def _function_structure(obj: types.FunctionType) -> Deconstruction[Any]:
-    return Deconstruction.from_pieces(
-        obj.__code__, obj.__defaults__, obj.__kwdefaults__, obj.__closure__ or (), state=b"function"
-    )
-
-
-def _deconstruct_code(obj: types.CodeType) -> Deconstruction[Any]:
-    names = (
-        "co_name co_code co_consts co_names co_varnames co_freevars co_cellvars "
-        "co_argcount co_posonlyargcount co_kwonlyargcount co_flags"
-    )
-    return Deconstruction.from_pieces(*(getattr(obj, name) for name in names.split()), state=b"code")
-
-
-def _deconstruct_cell(obj: types.CellType) -> Deconstruction[Any]:
-    try:
-        return Deconstruction.from_pieces(obj.cell_contents, state=b"cell")
-    except ValueError:
-        return EmptyDeconstruction(b"cell\0empty")
-
-
-def _float_bytes(value: complex) -> bytes:
-    import struct
-
-    return struct.pack("<dd", value.real, value.imag)
-
-
-_COMMON: Final[dict[type, Deconstructor]] = {
-    enum.Enum: _deconstruct_enum_member,
-    enum.EnumMeta: _deconstruct_enum_class,
-    type(None): _leaf(lambda obj: b""),
-    bool: _leaf(lambda obj: b"1" if obj else b"0"),
-    int: _leaf(lambda obj: int.__format__(obj, "x").encode()),
-    float: _leaf(_float_bytes),
-    complex: _leaf(_float_bytes),
-    str: _leaf(lambda obj: str.encode(obj, "utf-8", "surrogatepass")),
-    bytes: _leaf(bytes),
-    bytearray: _leaf(bytes),
-    tuple: _sequence(tuple, ordered=True),
-    list: _sequence(list, ordered=True),
-    set: _sequence(set, ordered=False),
-    frozenset: _sequence(frozenset, ordered=False),
-    dict: _deconstruct_dict,
-    collections.defaultdict: _deconstruct_defaultdict,
-    types.SimpleNamespace: _deconstruct_namespace,
-}
-
-_STRICT: Final[dict[type, Deconstructor]] = {
-    **_COMMON,
-    type: _by_name_or(None),
-    types.FunctionType: _by_name_or(None),
-    types.BuiltinFunctionType: _by_name_or(None),
-    types.ModuleType: _by_name_or(None),
-}
-
-_LENIENT: Final[dict[type, Deconstructor]] = {
-    **_COMMON,
-    type: functools.partial(EmptyDeconstruction.from_reference, strict=False),
-    types.FunctionType: _by_name_or(_function_structure),
-    types.BuiltinFunctionType: functools.partial(EmptyDeconstruction.from_reference, strict=False),
-    types.ModuleType: functools.partial(EmptyDeconstruction.from_reference, strict=False),
-    types.CodeType: _deconstruct_code,
-    types.CellType: _deconstruct_cell,
-}
 
 
 def _caller_module() -> str | None:
     """The module that called the function which calls this one."""
     name: str | None = sys._getframe(2).f_globals.get("__name__")
     return name
+
+
+#: What is no builtin data, so that a fallback takes it: what has no more special rule, and what goes by name.
+_FALLBACK: Final = (
+    *(object, type, enum.EnumMeta, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+    types.ModuleType,
+)
 
 
 def make_deconstructor(
@@ -456,7 +406,8 @@ def make_deconstructor(
 ) -> Deconstructor:
     """A deconstructor with rules for builtin data, the given ones, and a fallback for everything else."""
     module = module or (_caller_module() if name is not None else None)
-    return _DataDeconstructor(overrides or {}, fallback=fallback, mode=None, name=name, module=module)
+    rules = {**dict.fromkeys(_FALLBACK, fallback), **(overrides or {})}
+    return _DataDeconstructor(rules, mode="lenient", name=name, module=module)
 
 
 def make_strict_data_deconstructor(
@@ -467,7 +418,7 @@ def make_strict_data_deconstructor(
 ) -> Deconstructor:
     """A deconstructor that refuses what has no importable name."""
     module = module or (_caller_module() if name is not None else None)
-    return _DataDeconstructor(overrides or {}, fallback=None, mode="strict", name=name, module=module)
+    return _DataDeconstructor(overrides or {}, mode="strict", name=name, module=module)
 
 
 def make_lenient_data_deconstructor(
@@ -478,15 +429,41 @@ def make_lenient_data_deconstructor(
 ) -> Deconstructor:
     """A deconstructor that falls back to structure where there is no importable name."""
     module = module or (_caller_module() if name is not None else None)
-    return _DataDeconstructor(overrides or {}, fallback=None, mode="lenient", name=name, module=module)
+    return _DataDeconstructor(overrides or {}, mode="lenient", name=name, module=module)
 
 
 # -- Folding ------------------------------------------------------------------------------------
 
 
+class _Digest(str):
+    """A digest that knows the items it was made of: what stands for an object inside of another."""
+
+    items: tuple[bytes, ...]
+
+
 def fingerprint_aggregator(deconstruction: Deconstruction[str]) -> str:
-    """The digest of a deconstruction whose pieces are digests."""
-    return aggregate(_state_bytes(deconstruction.state), deconstruction.pieces)
+    """The digest of a deconstruction whose pieces are digests.
+
+    It is that of the native walk, as long as the pieces are what this function returned for them.
+    """
+    state, pieces = deconstruction.state, deconstruction.pieces
+    if not all(isinstance(piece, _Digest) for piece in pieces):
+        return aggregate(_state_bytes(state), pieces)
+    if isinstance(state, _GroupState):
+        return _digest(aggregate(state, pieces), state.group.items_of(pieces))
+    items = tuple(item for piece in pieces for item in piece.items)
+    if isinstance(state, _Level):
+        item, digest = state.native._assemble(state.owner, items)
+    else:
+        is_ordered, tag = _tag(deconstruction)
+        item, digest = _tagged_item(tag, is_ordered, items)
+    return _digest(digest, (item,))
+
+
+def _digest(text: str, items: tuple[bytes, ...]) -> _Digest:
+    made = _Digest(text)
+    made.items = items
+    return made
 
 
 def catabolize(
@@ -504,9 +481,10 @@ def catabolize(
     aggregated as an :class:`EmptyDeconstruction` whose state tells the distance; otherwise it raises
     ``ValueError``. Shared objects are reduced once, unless ``memoize`` is off.
     """
-    native = getattr(deconstructor, "native", None)
-    if native is not None and aggregator is fingerprint_aggregator and allow_cycles and memoize:
-        return native(obj).hex()  # type: ignore[no-any-return]
+    if isinstance(deconstructor, _DataDeconstructor) and aggregator is fingerprint_aggregator:
+        deconstructor.check()
+        # Remembering what was seen changes nothing about the result.
+        return (deconstructor.native if allow_cycles else deconstructor.acyclic)(obj).hex()  # type: ignore[return-value]
 
     def take_apart(node: Any) -> tuple[Deconstruction[Any], tuple[Any, ...]]:
         found = deconstructor(node)

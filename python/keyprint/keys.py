@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Final
 
-__all__ = ["KEYPRINT", "Key", "Shown", "Tool"]
+__all__ = ["KEYPRINT", "Key", "Shown", "ShownParts", "Tool"]
 
 #: Who asks for an artifact: name and version.
 Tool = tuple[str, str]
@@ -25,6 +25,19 @@ class Shown(str):
     """A text that stands for a value in a manifest, and is shown as it is."""
 
     __slots__ = ()
+
+
+class ShownParts:
+    """A text that stands for a value in a manifest, with what is in it: path, digest and text of each part."""
+
+    __slots__ = ("is_cut", "parts", "text")
+
+    def __init__(
+        self, text: str, parts: list[tuple[str, _native.Fingerprint, str]], is_cut: bool = False
+    ) -> None:
+        self.text = text
+        self.parts = parts
+        self.is_cut = is_cut
 
 
 class Key(_native.Key):

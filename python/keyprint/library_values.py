@@ -7,19 +7,19 @@ looked up by the native half when it first meets a class of these libraries; not
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 from . import rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Final
 
 __all__ = ["rule_for"]
 
 
-def rule_for(cls: type) -> Callable[[Any], Any] | None:
+def rule_for(cls: type) -> Any:
     """Return how instances of a class are described; nothing if they are left to themselves."""
     for (module, name), given in _RULES.items():
         base = getattr(sys.modules.get(module), name, None)
@@ -86,7 +86,7 @@ def _array(array: Any) -> Any:
     if kind in ("string", "binary") and len(buffers) == 3 and buffers[1] is not None:
         places = memoryview(buffers[1]).cast("i")[array.offset : array.offset + length + 1]
         first, last = places[0], places[-1]
-        lengths = [after - before for before, after in zip(places, places[1:], strict=False)]
+        lengths = [after - before for before, after in itertools.pairwise(places)]
         data = memoryview(buffers[2] or b"")[first:last]
         return rule.ordered(kind, lengths, nulls, data, tag="arrow texts")
     # Bits, nested values, dictionaries: as Python has them.

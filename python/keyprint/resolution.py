@@ -28,13 +28,14 @@ from .chains import WRAPPER_TYPES, Chains, Reached, function_of, sets_members
 from .dynamic_access import check_function, check_value, dynamic, reads_documentation
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
+from .keys import ShownParts
 from .kinds import is_a
 from .packages import INTERPRETER
 from .reads import effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any, Final, Literal
 
     from .function_entry import Where
@@ -52,7 +53,7 @@ _ABSENT: Final = ("absent",)
 _CONTAINERS: Final = (list, dict, set, bytearray)
 
 #: Types of values that go into nothing but themselves when something is added to them.
-_VALUES: Final = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
+_VALUES: Final = (bool, int, float, complex, str, bytes, type(None), tuple, frozenset)
 
 #: The ends that a use can come to, besides being refused.
 FOLLOWED: Final = "followed"
@@ -73,8 +74,8 @@ class Resolution:
             "guards",
             "is_fleeting",
             "root",
+            "parts",
             "texts",
-            "values",
             "where",
         ),
     )
@@ -84,8 +85,8 @@ class Resolution:
         self.components: dict[str, Fingerprint] = resolver.components
         #: A text for each component, for people.
         self.texts: dict[str, str] = resolver.texts
-        #: Values to describe in more detail, if they are still there.
-        self.values: dict[str, Callable[[], Any]] = resolver.values
+        #: What is in them, for people: as it was when they were read.
+        self.parts: dict[str, ShownParts] = resolver.parts
         #: Where each component is read first.
         self.where: dict[str, Where] = resolver.where
         #: How each use that was met ended, by its label.
@@ -157,7 +158,7 @@ class _Resolver:
         self.chains = Chains(self.guards)
         self.components: dict[str, Fingerprint] = {}
         self.texts: dict[str, str] = {}
-        self.values: dict[str, Callable[[], Any]] = {}
+        self.parts: dict[str, ShownParts] = {}
         self.where: dict[str, Where] = {}
         self.ends: dict[str, str] = {}
         self.entries: dict[int, FunctionEntry] = {}
@@ -442,8 +443,10 @@ class _Resolver:
             else:
                 raise
         self._put(label, digest, _text(value), where)
-        if label not in self.values and not is_a(value, (types.FunctionType, type)):
-            self.values[label] = weakly(value)
+        if label not in self.parts and _has_parts(value):
+            from .summary import describe
+
+            self.parts[label] = ShownParts(*describe(value))
 
     def _put(self, label: str, digest: Fingerprint, text: str, where: Where) -> None:
         known = self.components.get(label)
@@ -1033,6 +1036,12 @@ def _table_behind(dispatcher: types.FunctionType) -> Any:
         found = (dispatch.__closure__ or ())[at].cell_contents
         return found if type(found) is dict else None
     return None
+
+
+def _has_parts(value: Any) -> bool:
+    """Whether a value says more if what is in it is told."""
+    plain = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+    return type(value) not in _VALUES[:-2] and not is_a(value, plain)
 
 
 def _is_container(value: Any) -> bool:

@@ -21,6 +21,7 @@ from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _array_spec, _
 from .argument import Argument, foreign_array, numpy_array, type_name
 from .chains import function_of, keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
+from .keys import ShownParts
 from .kinds import is_a
 from .reads import HOW, effective, grow, spoken, tree, where_of
 from .resolution import Resolution, resolve
@@ -120,12 +121,14 @@ class Options:
 class Signature:
     """The signature of one call."""
 
-    __slots__ = ("arguments", "components", "guards", "is_fleeting", "steps", "texts")
+    __slots__ = ("arguments", "components", "guards", "is_fleeting", "shown", "steps", "texts")
 
     def __init__(self) -> None:
         self.arguments: dict[str, Argument] = {}
         self.components: dict[str, Fingerprint] = {}
         self.texts: dict[str, str] = {}
+        #: What is shown of components, where that is more than a text.
+        self.shown: dict[str, Any] = {}
         self.steps: list[Step] = []
         self.guards: list[Guards] = []
         #: Whether it holds something that only means something in this process.
@@ -178,7 +181,8 @@ class _Maker:
             self.found.texts[f"argument {name}"] = str(argument)
         for label, resolution in self._methods.items():
             self.found.components[label] = resolution.fingerprint
-            self.found.texts[label] = resolution.fingerprint.short
+            self.found.texts[label] = label
+            self.found.shown[label] = _shown(label, resolution)
             self.found.guards.append(resolution.guards)
         if len(self._guards):
             self.found.guards.append(self._guards)
@@ -316,7 +320,8 @@ class _Maker:
         self._step(source, ("exact",))
         step = self._step(source, ("signature", signature, known))
         name = f"{annotation.__module__}.{annotation.__qualname__}"
-        return self._as(Argument("signature", type=name, signature=Fingerprint(known)), step)
+        shown = _said(annotation(raw).__cache_signature__() if of_raw is None else of_raw(raw))
+        return self._as(Argument("signature", type=name, value=shown, signature=Fingerprint(known)), step)
 
     @staticmethod
     def _as(argument: Argument, step: int) -> Argument:
@@ -515,6 +520,7 @@ class _Maker:
         known = signature(value)
         step = self._step(source, ("signature", signature, known))
         argument = Argument("signature", type=type_name(value), signature=Fingerprint(known))
+        argument.value = _said(speak(value))
         argument.members = self._slots(value, step, path)
         return self._as(argument, step)
 
@@ -938,6 +944,21 @@ class Memo:
     def forget(self) -> None:
         self._known.clear()
         self._defined.clear()
+
+
+def _said(signature: Any) -> str:
+    from .summary import text_of
+
+    return text_of(signature)
+
+
+def _shown(label: str, resolution: Resolution) -> ShownParts:
+    """Return what people see of something that an argument brings along: what it depends on."""
+    parts = [
+        (f"[{name}]", digest, resolution.texts.get(name, ""))
+        for name, digest in resolution.components.items()
+    ]
+    return ShownParts(f"{len(parts)} parts", parts)
 
 
 def _nobody() -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from . import rule
 from ._native import Fingerprint, Fingerprinter, fingerprint
 from .errors import FingerprintError, FunctionKeyError
-from .keys import KEYPRINT
+from .keys import KEYPRINT, ShownParts
 from .packages import INTERPRETER, Packages
 from .resolution import Resolution, Rules, resolve
 from .signature import Memo
@@ -36,14 +36,15 @@ _METADATA: Final = ("keyprint", "GT4PY_META")
 
 
 class Parts:
-    """What a step depends on: components by name, a text for each, and the digest over all."""
+    """What a step depends on: components by name, a text for each, what is in them, and the digest over all."""
 
-    __slots__ = ("components", "fingerprint", "texts")
+    __slots__ = ("components", "fingerprint", "parts", "texts")
 
-    def __init__(self, components: dict[str, Fingerprint], texts: dict[str, str], whole: Fingerprint) -> None:
-        self.components = components
-        self.texts = texts
-        self.fingerprint = whole
+    def __init__(self) -> None:
+        self.components: dict[str, Fingerprint] = {}
+        self.texts: dict[str, str] = {}
+        self.parts: dict[str, ShownParts] = {}
+        self.fingerprint = fingerprint(None)
 
 
 class StepIdentity:
@@ -81,17 +82,17 @@ class ChainIdentity:
         known = self._known
         if known is not None and all(one is other for one, other in zip(known[0], found, strict=True)):
             return known[1]
-        components: dict[str, Fingerprint] = {}
-        texts: dict[str, str] = {}
+        parts = Parts()
         for at, one in enumerate(found):
             for label, digest in one.components.items():
-                name = label if components.get(label, digest) == digest else f"{label} (step {at + 1})"
-                components[name] = digest
-                texts[name] = one.texts.get(label, "")
-        whole = fingerprint(("keyprint chain", [bytes(one.fingerprint) for one in found]))
-        components["chain"] = whole
-        texts["chain"] = f"{len(found)} steps"
-        parts = Parts(components, texts, whole)
+                name = label if parts.components.get(label, digest) == digest else f"{label} (step {at + 1})"
+                parts.components[name] = digest
+                parts.texts[name] = one.texts.get(label, "")
+                if label in one.parts:
+                    parts.parts[name] = one.parts[label]
+        parts.fingerprint = fingerprint(("keyprint chain", [bytes(one.fingerprint) for one in found]))
+        parts.components["chain"] = parts.fingerprint
+        parts.texts["chain"] = f"{len(found)} steps"
         self._known = found, parts
         return parts
 

@@ -134,7 +134,7 @@ impl fmt::Display for Change {
         match (&self.before, &self.after) {
             (Some(_), Some(_)) if self.secret => write!(f, "`{place}`: changed (the value is not shown)"),
             (Some(before), Some(after)) if before == after => {
-                write!(f, "`{place}`: {after} both times, but of different content")
+                write!(f, "`{place}`: changed ({after})")
             }
             (Some(before), Some(after)) if is_always(place) => {
                 let text = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
@@ -215,7 +215,7 @@ mod tests {
         check(
             &manifest("1", "", vec![long("x")]),
             &manifest("1", "", vec![long("y")]),
-            "`text`: abc … both times, but of different content\n",
+            "`text`: changed (abc …)\n",
         );
     }
 

@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyBytes, PyTuple, PyType};
 
 use crate::config::{Arrays, Config, Mode, names};
 use crate::explain::{Difference, Explanation, differences};
 use crate::fingerprint::PyFingerprint;
+use crate::walk::level::{self, Event};
 use crate::walk::plan::Plans;
-use crate::walk::{Outcome, Want, short_repr, walk};
+use crate::walk::{Outcome, Want, classify, short_repr, walk};
 
 /// The key of field metadata under which fields opt out.
 const NAMESPACE: &str = "keyprint";
@@ -96,6 +97,40 @@ impl Fingerprinter {
         let Outcome { digest, durable, classes, met, .. } =
             walk(&self.config, &self.plans, value, Want::Classes)?;
         Ok((PyFingerprint::new(digest, durable), classes, met))
+    }
+
+    /// One level of a value: the digest of what it is by itself, and what is met in it: `(child,)`, `(child, name,
+    /// True)` for a field, `(ordered, pairs)` where a group of children begins, `()` where it ends.
+    fn _level<'py>(
+        &self,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Vec<Bound<'py, PyTuple>>)> {
+        let py = value.py();
+        let (digest, events) = level::level(&self.config, &self.plans, value)?;
+        let event = |event| match event {
+            Event::Open { ordered, pairs } => PyTuple::new(py, [ordered, pairs]),
+            Event::Child(child, None) => PyTuple::new(py, [child]),
+            Event::Child(child, Some(name)) => (child, name, true).into_pyobject(py),
+            Event::Close => Ok(PyTuple::empty(py)),
+        };
+        let events = events.into_iter().map(event).collect::<PyResult<_>>()?;
+        Ok((PyBytes::new(py, digest.as_bytes()), events))
+    }
+
+    /// The item of a value whose children have these items, and its fingerprint.
+    fn _assemble<'py>(
+        &self,
+        value: &Bound<'py, PyAny>,
+        items: Vec<Vec<u8>>,
+    ) -> PyResult<(Bound<'py, PyBytes>, String)> {
+        let (item, digest) = level::assemble(&self.config, &self.plans, value, items)?;
+        Ok((PyBytes::new(value.py(), &item), digest.hex()))
+    }
+
+    /// The rule that the caller gave for a value, if it is the most specific one.
+    fn _rule_for<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        classify::given_rule(&self.config, &value.get_type())
+            .map_err(|failure| failure.into_exception(value.py(), "$"))
     }
 
     /// The labelled tree of fingerprints of a value.

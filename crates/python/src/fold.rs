@@ -1,8 +1,9 @@
 //! `keyprint.fold`: the native fold, over whatever Python callables describe.
 
 use keyprint_fingerprint::Folder;
+use keyprint_fingerprint::stream::shape;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::failure::Failure;
 use crate::walk::short_repr;
@@ -120,4 +121,34 @@ pub(crate) fn aggregate(state: &[u8], parts: Vec<Bound<'_, PyString>>) -> PyResu
     }
     stream.close(mark);
     Ok(stream.finish().hex())
+}
+
+/// The item of what a deconstructor of the user says of an object whose parts have these items, and its
+/// fingerprint: what the walk writes for a description with a tag.
+#[pyfunction]
+#[pyo3(signature = (tag, ordered, items, /))]
+pub(crate) fn _tagged_item<'py>(
+    py: Python<'py>,
+    tag: Vec<u8>,
+    ordered: bool,
+    items: Vec<Vec<u8>>,
+) -> (Bound<'py, PyBytes>, String) {
+    let mut stream = keyprint_fingerprint::Stream::new();
+    let record = stream.open_record(&shape("tagged", "", "", &["tag", "value"]));
+    stream.blob_bytes(&tag);
+    let kind = if ordered { keyprint_fingerprint::tag::LIST } else { keyprint_fingerprint::tag::MULTISET };
+    let mark = stream.open(kind, items.len());
+    let mut entries = Vec::new();
+    for item in &items {
+        entries.push(stream.mark());
+        stream.replay(item);
+    }
+    if ordered {
+        stream.close(mark);
+    } else {
+        stream.close_unordered(mark, &entries);
+    }
+    stream.close(record);
+    let item = PyBytes::new(py, stream.bytes());
+    (item, stream.finish().hex())
 }

@@ -177,7 +177,7 @@ impl PyKey {
     pub(crate) fn to_manifest(&self, py: Python<'_>) -> Manifest {
         let mut builder = KeyBuilder::new(&self.name, self.tool.clone(), Some(&self.salt));
         let mut shown = self.described(py).into_iter();
-        for Named  { name, digest, secret } in &self.components {
+        for Named { name, digest, secret } in &self.components {
             let component = match shown.next() {
                 _ if *secret => Component::secret(&**name, *digest),
                 None => Component::new(&**name, *digest),

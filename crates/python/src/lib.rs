@@ -48,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use crate::fingerprinter::{_short_text, Fingerprinter, Inspection, fingerprint};
     #[pymodule_export]
-    use crate::fold::{aggregate, fold};
+    use crate::fold::{_tagged_item, aggregate, fold};
     #[pymodule_export]
     use crate::guard::Guards;
     #[pymodule_export]

@@ -606,7 +606,10 @@ impl<'a> Reader<'a, '_> {
         }
         self.builtins(&call.func);
         for callee in &callees {
-            if call.arguments.is_empty() && callee.path.is_empty() && callee.root == Root::Global("vars".to_owned()) {
+            if call.arguments.is_empty()
+                && callee.path.is_empty()
+                && callee.root == Root::Global("vars".to_owned())
+            {
                 // Without an argument it gives all names that there are.
                 self.note("vars()", How::Dynamic, call.range());
             }

@@ -79,7 +79,10 @@ fn names_and_members() {
     check("def f(a): return a.x is None or a.y is not None", &["<a>.x type", "<a>.y type"]);
     check("def f(a): return hasattr(a, 'x')", &["hasattr builtin", "<a>.x?"]);
     check("def f(a): return getattr(a.b, 'x', N)", &["getattr builtin", "N", "<a>.b.x", "<a>.b.x?"]);
-    check("def f(a): return a.g.__globals__['x'], (lambda: 0).__globals__", &["__globals__ dynamic", "<a>.g.__globals__"]);
+    check(
+        "def f(a): return a.g.__globals__['x'], (lambda: 0).__globals__",
+        &["__globals__ dynamic", "<a>.g.__globals__"],
+    );
     check("def f(a): return getattr(a, 'x').y", &["getattr builtin", "<a>.x.y"]);
     check("def f(a): return getattr(a, n)", &["getattr()", "<a> -> getattr[0]", "n -> getattr[1]"]);
     check("def f(a):\n  x = 1\n  return x + y", &["y"]);

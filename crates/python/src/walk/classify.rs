@@ -101,8 +101,11 @@ fn layout_of(kind: &'static str, class: &Bound<'_, PyType>, names: &[&str]) -> P
     Ok(Layout::new(kind, &Class::of(class)?, names.iter().map(|name| (*name).to_owned()).collect()))
 }
 
-/// The rule that the caller gave for a class, or the class for itself.
-fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<Bound<'py, PyAny>>> {
+/// The rule that the caller gave for a class, if it is the most specific one.
+pub(crate) fn given_rule<'py>(
+    config: &Config,
+    class: &Bound<'py, PyType>,
+) -> Walked<Option<Bound<'py, PyAny>>> {
     let py = class.py();
     if !config.overrides.is_empty() {
         let is_enum = is_instance_of(class, "enum", "EnumMeta")?;
@@ -119,9 +122,16 @@ fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<
                 break;
             }
         }
-        if let Some(rule) = virtual_rule(config, class)? {
-            return Ok(Some(rule));
-        }
+        return virtual_rule(config, class);
+    }
+    Ok(None)
+}
+
+/// The rule that the caller gave for a class, or the class for itself.
+fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<Bound<'py, PyAny>>> {
+    let py = class.py();
+    if let Some(rule) = given_rule(config, class)? {
+        return Ok(Some(rule));
     }
     let Some(found) = class_attribute(class, "__fingerprint__")?.filter(|rule| !rule.is_none()) else {
         return Ok(None);
@@ -532,9 +542,10 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
 fn library_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Py<PyAny>>> {
     static FIND: Imported = Imported::new("library_values", "rule_for");
     const LIBRARIES: &[&str] = &["pandas", "pyarrow", "polars"];
-    let mut modules = class.mro().iter().filter_map(|base| {
-        base.getattr(intern!(class.py(), "__module__")).ok()?.extract::<String>().ok()
-    });
+    let mut modules = class
+        .mro()
+        .iter()
+        .filter_map(|base| base.getattr(intern!(class.py(), "__module__")).ok()?.extract::<String>().ok());
     if !modules.any(|module| LIBRARIES.contains(&module.split('.').next().unwrap_or_default())) {
         return Ok(None);
     }

@@ -28,11 +28,12 @@
 mod advance;
 pub(crate) mod array;
 pub(crate) mod builtin;
-mod classify;
+pub(crate) mod classify;
 mod element;
 mod fields;
 mod frame;
 mod identity;
+pub(crate) mod level;
 mod open;
 pub(crate) mod plan;
 mod reduce;
@@ -53,6 +54,7 @@ use typed_arena::Arena;
 
 pub(crate) use self::frame::short_repr;
 use self::frame::{Frame, Item, Opening, Source, Standing};
+use self::level::{Event, Level};
 use self::plan::{Class, Plan, Plans, Rule};
 use crate::config::Config;
 use crate::failure::{Failure, Walked};
@@ -165,6 +167,8 @@ pub(crate) struct Walk<'a, 'py> {
     direct: bool,
     /// Objects that were met, if that is asked for.
     met: Option<Vec<(usize, bool)>>,
+    /// Where the walk stops at the children of the value: what happens to them.
+    level: Option<Level<'py>>,
 }
 
 /// Whether `==` asks instances of a class for their identity.
@@ -185,6 +189,17 @@ pub(crate) fn walk<'py>(
     value: &Bound<'py, PyAny>,
     want: Want,
 ) -> PyResult<Outcome> {
+    walk_with(config, plans, value, want, None).map(|(outcome, _, _)| outcome)
+}
+
+/// Walks a value, or one level of it; also returns that, and the item that was written.
+fn walk_with<'py>(
+    config: &Config,
+    plans: &Plans,
+    value: &Bound<'py, PyAny>,
+    want: Want,
+    level: Option<Level<'py>>,
+) -> PyResult<(Outcome, Option<Level<'py>>, Vec<u8>)> {
     let trace = want == Want::Trace;
     let arena = Arena::new();
     let mut walk = Walk {
@@ -211,21 +226,26 @@ pub(crate) fn walk<'py>(
         steps: STEPS_PER_CHECK,
         trace: trace.then(Trace::default),
         met: (want == Want::Classes).then(Vec::new),
-        direct: !config.overrides_builtins && !trace,
+        direct: !config.overrides_builtins && !trace && level.is_none(),
+        level,
     };
     match walk.run(value) {
-        Ok(()) => Ok(Outcome {
-            digest: walk.stream.finish(),
-            durable: walk.durable,
-            opened: walk.opened,
-            reused: walk.reused,
-            trace: walk.trace,
-            classes: match want {
-                Want::Classes => walk.known.values().map(|known| known.class.clone().unbind()).collect(),
-                _ => Vec::new(),
-            },
-            met: walk.met.unwrap_or_default(),
-        }),
+        Ok(()) => {
+            let item = if walk.level.is_some() { walk.stream.bytes().to_vec() } else { Vec::new() };
+            let outcome = Outcome {
+                digest: walk.stream.finish(),
+                durable: walk.durable,
+                opened: walk.opened,
+                reused: walk.reused,
+                trace: walk.trace,
+                classes: match want {
+                    Want::Classes => walk.known.values().map(|known| known.class.clone().unbind()).collect(),
+                    _ => Vec::new(),
+                },
+                met: walk.met.unwrap_or_default(),
+            };
+            Ok((outcome, walk.level, item))
+        }
         Err(failure) => {
             let path = walk.path();
             Err(failure.into_exception(value.py(), &path))
@@ -327,6 +347,9 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn visit_other(&mut self, value: Borrowed<'_, 'py, PyAny>, held: isize) -> Walked<()> {
         let others = builtin::references(value) - held;
         let value = value.to_owned();
+        if self.level.is_some() && !self.frames.is_empty() {
+            return self.stop_at(value);
+        }
         if self.trace.is_none() {
             return self.visit_object(value, others);
         }
@@ -380,7 +403,8 @@ impl<'a, 'py> Walk<'a, 'py> {
         }
         let address = value.as_ptr() as usize;
         // The order in which sets hand out their elements is not the same everywhere.
-        if tracked && !fresh && self.met.is_some() && !self.frames.iter().any(|frame| frame.entries.is_some()) {
+        if tracked && !fresh && self.met.is_some() && !self.frames.iter().any(|frame| frame.entries.is_some())
+        {
             let is_told_apart = compares_by_identity(&known.class)?;
             self.met.get_or_insert_default().push((address, is_told_apart));
         }
@@ -441,6 +465,10 @@ impl<'a, 'py> Walk<'a, 'py> {
         } else if place.tracked || self.shadow.is_some() {
             self.register(&owner, place)?;
         }
+        if let Some(Level::Collect(events)) = &mut self.level {
+            let pairs = matches!(source, Source::Dict { .. } | Source::Pairs { .. });
+            events.push(Event::Open { ordered, pairs });
+        }
         let entries = (!ordered).then_some(self.entries.len());
         let ties = Ties::NONE;
         let (spilled, endless, handed) = (None, false, false);
@@ -485,6 +513,9 @@ impl<'a, 'py> Walk<'a, 'py> {
     /// Closes the top frame.
     fn close(&mut self) -> Walked<()> {
         let frame = self.frames.pop().expect("the walk is not over");
+        if let Some(Level::Collect(events)) = &mut self.level {
+            events.push(Event::Close);
+        }
         match frame.entries {
             None => match frame.spilled {
                 None => self.stream.close(frame.mark),

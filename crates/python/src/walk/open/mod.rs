@@ -148,7 +148,8 @@ impl<'a, 'py> Walk<'a, 'py> {
                 self.open_record(value, known, layout, items, &["__func__", "__self__"], standing)
             }
             Rule::Object(layout) if !known.reducer => {
-                if self.config.mode == Mode::Strict && value.get_type_ptr() == &raw mut ffi::PyBaseObject_Type {
+                if self.config.mode == Mode::Strict && value.get_type_ptr() == &raw mut ffi::PyBaseObject_Type
+                {
                     return Err(no_value());
                 }
                 let items = vec![self.attributes(self.state(plan, &value, &[])?)];
