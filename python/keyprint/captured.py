@@ -6,6 +6,8 @@ import sys
 import types
 from _weakref import ref
 
+from .kinds import module_of_class
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +21,7 @@ _MOST_CLASSES: Final = 256
 
 def is_made(cls: type) -> bool:
     """Whether a class was made by code, and is not what its name leads to."""
-    found: Any = sys.modules.get(cls.__module__)
+    found: Any = sys.modules.get(module_of_class(cls))
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
     # Classes that are written in C are not all to be found, and nobody makes them.
@@ -63,7 +65,7 @@ def classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
 
 def in_order(classes: list[type]) -> list[type]:
     """Return classes in an order that is the same in every process."""
-    return sorted(classes, key=lambda cls: (cls.__module__, cls.__qualname__))
+    return sorted(classes, key=lambda cls: (module_of_class(cls), cls.__qualname__))
 
 
 def weakly(value: Any) -> Callable[[], Any]:

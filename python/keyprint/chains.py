@@ -58,7 +58,7 @@ class Reached:
     told without running code, so that all of what is before them counts.
     """
 
-    __slots__ = ("holder", "label", "owner", "owner_label", "state", "value")
+    __slots__ = ("holder", "is_early", "label", "name", "owner", "owner_label", "state", "value")
 
     def __init__(
         self, state: str, label: str, value: Any = None, owner: Any = None, owner_label: str = ""
@@ -69,8 +69,11 @@ class Reached:
         #: What a method was found on: its first argument.
         self.owner = owner
         self.owner_label = owner_label
-        #: What the last member is a member of.
+        #: What the last member is a member of, and what that member is called.
         self.holder: Any = None
+        self.name = ""
+        #: Whether members were left that could not be followed.
+        self.is_early = False
 
 
 class Chains:
@@ -145,7 +148,8 @@ class Chains:
 
         try:
             import_module(name)
-        except (ImportError, ValueError):
+        except Exception:
+            # Whatever it raises, the function gets nothing.
             return None
         return (*self.guards.name(sys.modules, name), None)[0]
 
@@ -166,18 +170,23 @@ class Chains:
     def walk(self, reached: Reached, path: tuple[str, ...], where: Where) -> Reached:
         for name in path:
             if reached.state != "value":
+                if reached.state == "whole":
+                    reached = Reached("whole", reached.label, reached.value)
+                    reached.is_early = True
                 return reached
             value = reached.value
             if reached.owner is not None:
                 # A member of a method that is bound: anything of what it is bound to may be meant.
-                return Reached("whole", reached.owner_label, reached.owner)
+                reached = Reached("whole", reached.owner_label, reached.owner)
+                reached.is_early = True
+                return reached
             if is_a(value, types.ModuleType):
                 reached = self._module_member(value, name, where)
             elif is_a(value, type):
                 reached = self._class_member(value, name, reached)
             else:
                 reached = self._instance_member(value, name, reached, where)
-            reached.holder = value
+            reached.holder, reached.name = value, name
         return reached
 
     def _module_member(self, module: types.ModuleType, name: str, where: Where) -> Reached:
@@ -186,15 +195,19 @@ class Chains:
         names = vars(module)
         label = f"global {self.module_label(names)}.{name}"
         found = self.guards.name(names, name)
-        if found:
+        on_class = lookup(type(module), name) if type(module) is not types.ModuleType else ()
+        if found and not (on_class and hasattr(type(on_class[0]), "__set__")):
             return Reached("value", label, found[0])
+        if lookup(types.ModuleType, name):
+            # What every module has: ways to read anything of it.
+            raise dynamic(f"`{module.__name__}.{name}`", where)
         if "__getattr__" not in names and type(module) is types.ModuleType:
             return Reached("absent", label)
         # What a module makes up when asked has to be asked for again each time.
         try:
             value = getattr(module, name)
-        except AttributeError:
-            self.rechecks.append(lambda: not hasattr(module, name))
+        except Exception:
+            self.rechecks.append(lambda: _made_up(module, name) is _ABSENT)
             return Reached("absent", label)
         # Most put it among their names then.
         found = self.guards.name(names, name)
@@ -266,11 +279,19 @@ class Chains:
         return whole if hasattr(type(attribute), "__get__") else Reached("value", label, attribute)
 
 
+def _made_up(module: types.ModuleType, name: str) -> Any:
+    """Return what a module makes up for a name."""
+    try:
+        return getattr(module, name)
+    except Exception:
+        return _ABSENT
+
+
 def _is_made_up_again(module: types.ModuleType, name: str, value: Any) -> Callable[[], bool]:
     """Return something that asks a module for a name again, and tells whether the answer is the same."""
 
     def check() -> bool:
-        found = getattr(module, name, _ABSENT)
+        found = _made_up(module, name)
         if found is value:
             return True
         try:
@@ -299,12 +320,17 @@ def function_of(value: Any) -> types.FunctionType | None:
 def keeps_members(cls: type) -> bool:
     """Whether instances of a class just keep their members: no code decides what a name means."""
     is_usual = lookup(cls, "__getattribute__") == (object.__getattribute__,)
+    is_usual = is_usual and lookup(cls, "__class__") == lookup(object, "__class__")
     return is_usual and not lookup(cls, "__getattr__") and bool(cls.__flags__ & HEAP_TYPE)
 
 
 def sets_members(value: Any) -> bool:
     """Whether setting a member of something runs no code of its class."""
-    return lookup(type(value), "__setattr__") in ((object.__setattr__,), (type.__setattr__,), ())
+    kinds = (object, type, types.ModuleType)
+    return all(
+        lookup(type(value), name) in [(getattr(kind, name),) for kind in kinds]
+        for name in ("__setattr__", "__delattr__")
+    )
 
 
 def lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:

@@ -12,26 +12,34 @@ import dataclasses
 import enum
 import functools
 import re
-import threading
 import types
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from . import observable, rule
 from ._native import fingerprint
+from .captured import classes_in
 from .errors import FingerprintError
+from .kinds import module_of_class
 from .metadata import has_opted_out
 from .observable import parts_of
 
-__all__ = ["RULES", "annotation_texts", "attributes", "package_of", "registered_classes"]
+__all__ = [
+    "RULES",
+    "annotation_texts",
+    "attributes",
+    "package_of",
+    "registered_classes",
+    "subclasses_with_hooks",
+]
 
 #: Attributes of classes that say nothing about what a class does, or nothing stable.
 _NOISE: Final = frozenset(
     {
         *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__classcell__"),
-        *("__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__slotnames__"),
+        *("__firstlineno__", "__static_attributes__", "_abc_impl", "__slotnames__"),
         *("__annotate__", "__annotate_func__", "__annotations_cache__", "__parameters__", "__type_params__"),
-        *("__protocol_attrs__", "__non_callable_proto_members__", "_is_protocol", "_is_runtime_protocol"),
+        *("__protocol_attrs__", "__non_callable_proto_members__", "_is_protocol"),
     }
 )
 
@@ -65,25 +73,35 @@ def attributes(cls: type) -> dict[str, Any]:
     own = vars(cls)
     is_pydantic = "__pydantic_core_schema__" in own
     found: dict[str, Any] = {}
+    generated = {}
     for name, value in own.items():
-        if name in _NOISE or _is_generated(cls, value):
+        if name in _NOISE:
             continue
-        if isinstance(value, _DESCRIPTORS) and value.__objclass__ is cls:
+        if _is_generated(cls, value):
+            # What it does is said by the fields; whether it is there, and whose it is, is not.
+            generated[name] = value.__qualname__
             continue
+        if isinstance(value, _DESCRIPTORS) and value.__objclass__ is cls and value.__name__ == name:
+            continue
+        if name == "__abstractmethods__":
+            value = sorted(value)
         if is_pydantic and (name in _PYDANTIC_NOISE or name.startswith("__pydantic_")):
             continue
         if isinstance(cls, enum.EnumMeta) and (name in _ENUM_NOISE or isinstance(value, cls)):
             continue
         found[name] = value
     found["__annotations__"] = annotation_texts(cls)
+    found["__generated__"] = generated
+    if cls.__name__ != cls.__qualname__.rpartition(".")[2]:
+        found["__name__"] = cls.__name__
     if "__orig_bases__" in own:
         found["__orig_bases__"] = [_text(base) for base in own["__orig_bases__"]]
     if isinstance(cls, enum.EnumMeta):
         members: Mapping[str, Any] = cls.__members__
-        found["__members__"] = [
-            (name, None if type(member._value_) is object else member._value_, _own_attributes(member))
-            for name, member in members.items()
-        ]
+        found["__members__"] = [(name, *_member_parts(member)) for name, member in members.items()]
+        found["__lookup__"] = _lookup_table(cls)
+        found["__names__"] = list(cls._member_names_)
+        found["__boundary__"] = getattr(own.get("_boundary_"), "name", None)
     registered = registered_classes(cls)
     if registered:
         found["__registered__"] = [_text(one) for one in registered]
@@ -98,17 +116,55 @@ def attributes(cls: type) -> dict[str, Any]:
     if is_pydantic:
         fields = own.get("__pydantic_fields__") or getattr(cls, "model_fields", {})
         found["__pydantic_fields__"] = [(name, *_pydantic_field(field)) for name, field in fields.items()]
+        private = own.get("__private_attributes__") or {}
+        found["__private_attributes__"] = [(name, *_pydantic_private(one)) for name, one in private.items()]
+        found["__pydantic_decorators__"] = _pydantic_decorators(own.get("__pydantic_decorators__"))
     return found
 
 
 def registered_classes(cls: type) -> list[type]:
-    """Return the classes that were registered with an abstract class, by name."""
-    if not isinstance(cls, abc.ABCMeta):
-        return []
-    found = [one() for one in _abc._get_dump(cls)[0]]
-    return sorted(
-        (one for one in found if one is not None), key=lambda one: (one.__module__, one.__qualname__)
-    )
+    """Return the classes that were registered with an abstract class, or with what derives from it, by name."""
+    found = [one() for sub in _abstract_classes(cls) for one in _abc._get_dump(sub)[0]]
+    known = {one for one in found if one is not None}
+    return sorted(known, key=lambda one: (module_of_class(one), one.__qualname__))
+
+
+def subclasses_with_hooks(cls: type) -> list[type]:
+    """Return what derives from an abstract class and decides itself what is an instance."""
+    return [sub for sub in _abstract_classes(cls)[1:] if "__subclasshook__" in vars(sub)]
+
+
+def _abstract_classes(cls: type) -> list[type]:
+    """Return an abstract class and all that derive from it: all of them are asked for instances."""
+    found: list[type] = [cls] if isinstance(cls, abc.ABCMeta) else []
+    for one in found:
+        derived: list[type] = type.__subclasses__(one)
+        found += [sub for sub in derived if isinstance(sub, abc.ABCMeta) and sub not in found]
+    return found
+
+
+def _member_parts(member: Any) -> tuple[Any, ...]:
+    """Return what a member of an enum is: its value, what it is mixed with, and what was put on it."""
+    value = None if type(member._value_) is object else member._value_
+    mixed = [read(member) for base, read in _MIXED.items() if isinstance(member, base)]
+    return value, mixed, _own_attributes(member)
+
+
+#: How the values of builtin types are read from what derives from them.
+_MIXED: Final[dict[type, Callable[[Any], Any]]] = {
+    int: int.__index__,
+    float: float.__float__,
+    str: lambda member: str.__str__(member),
+    bytes: lambda member: bytes.__getitem__(member, slice(None)),
+    tuple: lambda member: tuple(tuple.__iter__(member)),
+}
+
+
+def _lookup_table(cls: Any) -> list[tuple[Any, str]] | None:
+    """Return by which values members are found; combinations of flags are made as they are asked for."""
+    if issubclass(cls, enum.Flag):
+        return None
+    return [(value, member._name_) for value, member in cls._value2member_map_.items()]
 
 
 def _own_attributes(member: Any) -> dict[str, Any]:
@@ -118,7 +174,8 @@ def _own_attributes(member: Any) -> dict[str, Any]:
 
 
 def _dataclass_field(field: Any) -> tuple[Any, ...]:
-    flags = (field.name, _text(field.type), field.init, field.repr, field.hash, field.compare)
+    kind = field._field_type.name
+    flags = (field.name, _text(field.type), kind, field.init, field.repr, field.hash, field.compare)
     if has_opted_out(field.metadata):
         # A field that opted out does not count, and neither does what it begins with.
         return flags
@@ -133,14 +190,34 @@ def _attrs_field(field: Any) -> tuple[Any, ...]:
     default = field.default if factory is None else ("factory", factory)
     # What stands for no default is of the package, and goes by its name.
     known = _text(type(default)) if package_of(type(default)) in ("attr", "attrs") else (default,)
-    return (*flags, field.kw_only, known, field.converter, field.validator, dict(field.metadata))
+    keys = (field.eq_key, field.order_key, getattr(field, "alias", None))
+    return (*flags, field.kw_only, known, field.converter, field.validator, dict(field.metadata), keys)
 
 
 def _pydantic_field(field: Any) -> tuple[Any, ...]:
-    default = field.default
-    known = _text(type(default)) if package_of(type(default)) == "pydantic_core" else (default,)
-    texts = (_text(field.annotation), repr(field.metadata), repr(field.exclude), repr(field.alias))
-    return (*texts, known, field.default_factory)
+    # Nested models and validators in annotations do their work whenever an instance is made.
+    classes = classes_in(field.annotation, {})
+    names = [name for name in type(field).__slots__ if not name.startswith("_") and name != "annotation"]
+    return _text(field.annotation), classes, [(name, _pydantic_value(getattr(field, name))) for name in names]
+
+
+def _pydantic_value(value: Any) -> Any:
+    """Return a value of a field; what stands for none is of the package, and goes by its name."""
+    return _text(type(value)) if package_of(type(value)) == "pydantic_core" else value
+
+
+def _pydantic_private(attribute: Any) -> tuple[Any, ...]:
+    return _pydantic_value(attribute.default), attribute.default_factory
+
+
+def _pydantic_decorators(decorators: Any) -> list[Any]:
+    """Return which fields the validators and serializers of a model are for; they count as functions themselves."""
+    found = []
+    for kind in ("field_validators", "validators", "field_serializers", "model_validators"):
+        for name, decorator in getattr(decorators, kind, {}).items():
+            info = decorator.info
+            found.append((kind, name, getattr(info, "fields", None), getattr(info, "mode", None)))
+    return found
 
 
 def _is_generated(cls: type, value: Any) -> bool:
@@ -176,7 +253,7 @@ def _text(annotation: Any) -> str:
     if isinstance(annotation, str):
         return annotation
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return f"{annotation.__module__}.{annotation.__qualname__}"
+        return f"{module_of_class(annotation)}.{annotation.__qualname__}"
     try:
         # The text of what holds sets depends on the order of hashes.
         return fingerprint(annotation).hex()
@@ -186,7 +263,7 @@ def _text(annotation: Any) -> str:
 
 def package_of(cls: type) -> str:
     """Return the top-level package of a class."""
-    return cls.__module__.partition(".")[0]
+    return module_of_class(cls).partition(".")[0]
 
 
 #: How what classes are made of counts, where that differs from values. Functions are up to the caller.
@@ -196,8 +273,6 @@ RULES: Final[dict[type, Any]] = {
     functools.singledispatchmethod: lambda value: rule.ordered(
         value.func, dict(value.dispatcher.registry), tag="keyprint dispatch"
     ),
-    threading.local: parts_of(),
-    TypeVar: lambda value: rule.leaf(value.__name__, tag="keyprint type variable"),
     **observable.rules(),
     **{kind: parts_of("__objclass__", "__name__") for kind in _DESCRIPTORS},
 }

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dis
 from types import CodeType
 
+from ._native import _dynamic_members
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -32,10 +34,11 @@ def reads_of(code: CodeType) -> list[Use]:
 
 
 def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list[Use]:
+    general = _asked(code)
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     parameters = {name: at for at, name in enumerate(_in_order(code, count))} if is_outer else {}
     # Names that a class body binds itself are still looked for outside: whichever is missing says so.
-    uses: list[Use] = []
+    uses: list[Use] = [(("global", name), (), how, code.co_firstlineno) for name, how in general]
     root: tuple[str, object] | None = None
     path: list[str] = []
     line = code.co_firstlineno
@@ -95,6 +98,32 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
     seen = {use[0] for use in uses}
     unseen = [("parameter", at) for at in parameters.values() if ("parameter", at) not in seen]
     return uses + [(one, (), "whole", code.co_firstlineno) for one in unseen]
+
+
+def _asked(code: CodeType) -> list[tuple[str, str]]:
+    """Return what code asks of things in general, and members through which it may read anything."""
+    dynamic = set(_dynamic_members())
+    texts = [part for const in code.co_consts if isinstance(const, str) for part in const.split(".")]
+    found = []
+    for name in dict.fromkeys([*code.co_names, *texts]):
+        if name in dynamic:
+            found.append((name, "dynamic"))
+        elif name in _ASKING:
+            found.append((name, _ASKING[name]))
+    if any(one.opname == "IS_OP" for one in dis.get_instructions(code)):
+        found.append(("is", "identity"))
+    return found
+
+
+#: Members that ask something of whatever they are read of.
+_ASKING = {
+    "__doc__": "documentation",
+    "__dict__": "order",
+    **dict.fromkeys(
+        ("__annotations__", "__dataclass_fields__", "__signature__", "model_fields"), "annotations"
+    ),
+    **dict.fromkeys(("__module__", "__name__", "__qualname__"), "names"),
+}
 
 
 def _in_order(code: CodeType, count: int) -> list[str]:

@@ -207,6 +207,12 @@ def _make(function: Any, options: dict[str, Any]) -> Any:
         raise FunctionKeyError(
             f"{function!r} is a kernel already", code="no-function", hint="pass the function itself"
         )
+    if isinstance(function, types.MethodType):
+        raise FunctionKeyError(
+            f"`{function.__qualname__}` is bound to an object, which would not be an argument any more",
+            code="no-function",
+            hint="decorate the method in its class, or pass the function and give it the object",
+        )
     brain = _Brain(unwrap(function), options)
     code = brain.function.__code__
     kernel = _make_kernel(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ._native import _dynamic_members
 from .errors import FunctionKeyError
 from .kinds import is_a
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from .function_entry import Where
 
-__all__ = ["check_function", "check_value", "dynamic", "reads_documentation"]
+__all__ = ["asks_of", "check_function", "check_name", "check_value", "dynamic"]
 
 _NAMES: Final = "read what is needed by name"
 _ENVIRONMENT: Final = (
@@ -76,8 +77,21 @@ _FUNCTIONS: Final[dict[tuple[str, str], str]] = {
     **{("pydoc", name): _TEXT for name in ("render_doc", "getdoc", "doc", "help")},
 }
 
-#: Functions that read documentation, which then counts.
-_DOCUMENTATION: Final = frozenset({("inspect", "getdoc"), ("inspect", "cleandoc")})
+#: Functions that ask something of whatever they are given, which then counts.
+_ASKING: Final[dict[tuple[str, str], str]] = {
+    ("inspect", "getdoc"): "documentation",
+    ("inspect", "signature"): "annotations",
+    ("dataclasses", "fields"): "annotations",
+    ("attr", "fields"): "annotations",
+    ("copy", "deepcopy"): "identity",
+}
+
+#: Members that ask something, where only their names are known.
+_ASKING_MEMBERS: Final = {
+    "__doc__": "documentation",
+    "__dict__": "order",
+    **dict.fromkeys(("__annotations__", "__dataclass_fields__", "__signature__"), "annotations"),
+}
 
 
 def check_function(module: object, name: object, where: Where) -> None:
@@ -88,9 +102,32 @@ def check_function(module: object, name: object, where: Where) -> None:
         raise dynamic(f"`{shown}`", where, hint)
 
 
-def reads_documentation(module: object, name: object) -> bool:
-    """Whether a function reads documentation of what it is given."""
-    return (module, name) in _DOCUMENTATION
+def asks_of(module: object, name: object) -> set[str]:
+    """Return what a function asks of whatever it is given."""
+    return {asked for place, asked in _ASKING.items() if place == (module, name)}
+
+
+def check_name(text: str, where: Where) -> set[str]:
+    """Refuse the name of a member through which anything may be read; return what one asks for otherwise."""
+    asked = set()
+    for name in text.split(".") if len(text) < _LONGEST else ():
+        if name in _dynamic():
+            raise dynamic(f"`{name}`, by a text that names it,", where)
+        if name in _ASKING_MEMBERS:
+            asked.add(_ASKING_MEMBERS[name])
+    return asked
+
+
+#: No names of members are longer.
+_LONGEST: Final = 80
+
+_known: set[str] = set()
+
+
+def _dynamic() -> set[str]:
+    if not _known:
+        _known.update(_dynamic_members())
+    return _known
 
 
 def check_value(value: Any, where: Where) -> None:

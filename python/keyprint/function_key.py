@@ -40,7 +40,7 @@ class FunctionKey:
     ['function keyprint.function_key.double']
     """
 
-    __slots__ = ("_resolution", "_rules", "function")
+    __slots__ = ("_bound", "_resolution", "_rules", "function")
 
     def __init__(
         self,
@@ -53,8 +53,13 @@ class FunctionKey:
         store: Store | None = None,
     ) -> None:
         self.function = unwrap(function)
+        #: What a method is bound to.
+        self._bound = function.__self__ if isinstance(function, types.MethodType) else None
         self._rules = Rules(packages or Packages(), Sources(store), ignore, compiled_by, locations)
-        self._resolution = resolve(self.function, self._rules)
+        self._resolution = self._resolve()
+
+    def _resolve(self) -> Resolution:
+        return resolve(self.function, self._rules, self._bound)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -107,7 +112,7 @@ class FunctionKey:
 
     def changes(self) -> list[str]:
         """Return what has changed since the key was made, a line for each."""
-        now = resolve(self.function, self._rules)
+        now = self._resolve()
         return describe_changes(self._resolution, now)
 
     def __eq__(self, other: object) -> bool:

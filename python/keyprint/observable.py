@@ -73,7 +73,10 @@ def _exception(error: BaseException) -> Any:
 
 
 #: What some builtin exceptions hold besides their arguments.
-_EXCEPTION_FIELDS: Final = ("errno", "strerror", "filename", "filename2", "name", "path", "value", "code")
+_EXCEPTION_FIELDS: Final = (
+    *("errno", "strerror", "filename", "filename2", "name", "path", "value", "code", "obj", "msg"),
+    *("lineno", "offset", "text", "end_lineno", "end_offset", "encoding", "object", "start", "end", "reason"),
+)
 
 
 def _view(view: Any) -> Description:
@@ -118,6 +121,9 @@ _LIBRARY: Final[tuple[tuple[str, str, Any], ...]] = (
     ("weakref", "WeakValueDictionary", _weak_items),
     ("weakref", "WeakSet", lambda value: rule.unordered(type(value), *value, tag="keyprint weak set")),
     ("weakref", "ref", lambda value: rule.ordered(value(), tag="keyprint reference")),
+    ("_thread", "_local", parts_of()),
+    ("typing", "TypeVar", parts_of("__name__", "__bound__", "__constraints__")),
+    ("typing", "ParamSpec", parts_of("__name__", "__bound__")),
     ("logging", "Logger", _logger),
     (
         "logging",

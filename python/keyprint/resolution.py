@@ -24,12 +24,12 @@ from _weakref import ref
 from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _short_text, fingerprint
 from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
-from .chains import WRAPPER_TYPES, Chains, Reached, function_of, sets_members
-from .dynamic_access import check_function, check_value, dynamic, reads_documentation
+from .chains import WRAPPER_TYPES, Chains, Reached, function_of, lookup, sets_members
+from .dynamic_access import asks_of, check_function, check_name, check_value, dynamic
 from .errors import FingerprintError, FunctionKeyError
 from .function_entry import LONGEST_PATH, FunctionEntry, module_of, place_of
 from .keys import ShownParts
-from .kinds import is_a
+from .kinds import is_a, module_of_class
 from .packages import INTERPRETER
 from .reads import effective
 
@@ -49,11 +49,26 @@ _ATTEMPTS: Final = 64
 
 _ABSENT: Final = ("absent",)
 
-#: Builtin types, of which nothing is read by adding to their instances.
-_CONTAINERS: Final = (list, dict, set, bytearray)
+#: What `from __future__` leaves in the flags of code.
+_FUTURE: Final = 0x1FE0000
 
 #: Types of values that go into nothing but themselves when something is added to them.
-_VALUES: Final = (bool, int, float, complex, str, bytes, type(None), tuple, frozenset)
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+_VALUES: Final = (*_PLAIN, tuple, frozenset)
+
+#: What code can ask of things in general.
+_ASKS: Final = frozenset({"annotations", "documentation", "identity", "names", "order"})
+
+#: How something is used that is written.
+_WRITES: Final = frozenset({"assigned", "mutated", "stored", "updated", "written"})
+
+#: Methods of builtin containers that look at nothing of what is there.
+_ADDERS: Final[dict[type, frozenset[str]]] = {
+    list: frozenset({"append", "clear", "extend", "insert", "reverse"}),
+    set: frozenset({"add", "clear", "discard", "update"}),
+    dict: frozenset({"clear", "setdefault", "update"}),
+    bytearray: frozenset({"append", "clear", "extend"}),
+}
 
 #: The ends that a use can come to, besides being refused.
 FOLLOWED: Final = "followed"
@@ -67,6 +82,7 @@ class Resolution:
 
     __slots__ = (
         *(
+            "asks",
             "components",
             "ends",
             "entries",
@@ -89,6 +105,8 @@ class Resolution:
         self.parts: dict[str, ShownParts] = resolver.parts
         #: Where each component is read first.
         self.where: dict[str, Where] = resolver.where
+        #: What code that was reached asks of things in general.
+        self.asks: set[str] = resolver._asks
         #: How each use that was met ended, by its label.
         self.ends: dict[str, str] = resolver.ends
         self.guards: Guards = resolver.guards
@@ -140,7 +158,14 @@ def resolve(value: Any, rules: Rules, bound: Any = None, *, label: str = "") -> 
     """
     for _ in range(_ATTEMPTS):
         resolver = _Resolver(rules)
-        root = resolver.run(value, ("", "", 0), bound, label)
+        try:
+            root = resolver.run(value, ("", "", 0), bound, label)
+        except RecursionError as error:
+            raise FunctionKeyError(
+                f"what {_text(value)} reads is nested too deeply to be followed",
+                code="unidentified",
+                hint="give what is nested a `__fingerprint__`, or pass it as an argument",
+            ) from error
         found = Resolution(resolver, root)
         if found.guards.check():
             return found
@@ -181,6 +206,9 @@ class _Resolver:
         self._captured: dict[str, tuple[Any, list[tuple[int, bool]]]] = {}
         #: Functions and classes whose documentation, and order of members, may be asked for.
         self._described: dict[str, Any] = {}
+        #: What is written, and what members are read of, by label.
+        self._written: dict[str, Any] = {}
+        self._held: dict[str, Any] = {}
         #: Abstract classes, and what was registered with them.
         self._abstract: list[tuple[type, list[type]]] = []
 
@@ -197,6 +225,10 @@ class _Resolver:
             while self._pending:
                 self._read(self._pending.pop(0))
             changed = self._pass_on() or bool(self._pending)
+            if not changed and "annotations" in self._asks:
+                # What is met that way is followed like everything else.
+                self._answer_annotations()
+                changed = bool(self._pending)
         self._answer()
         if self.chains.rechecks:
             rechecks = tuple(self.chains.rechecks)
@@ -207,6 +239,8 @@ class _Resolver:
         self._bound.clear()
         self._captured.clear()
         self._described.clear()
+        self._written.clear()
+        self._held.clear()
         self.chains.forget()
         return root
 
@@ -218,12 +252,14 @@ class _Resolver:
             texts = sorted({f"{_name(one)} in {_name(other)}" for one, _, other, _ in shared})
             self._put("shared objects", fingerprint(shared), ", ".join(texts[:4]), where)
         if "documentation" in self._asks:
-            known = {label: getattr(value, "__doc__", None) for label, value in self._described.items()}
-            self._put("documentation", fingerprint(list(known.items())), f"of {len(known)} objects", where)
-            held = [(weakly(value), known[label]) for label, value in self._described.items()]
-            self.chains.rechecks.append(
-                lambda: all(getattr(get(), "__doc__", None) == doc for get, doc in held)
+            # What is nested in a function has documentation too: its whole text counts.
+            sources = [(entry.name, self._location(entry)[2]) for entry in self.entries.values()]
+            self._put(
+                "text of functions", fingerprint(sorted(sources)), f"of {len(sources)} functions", where
             )
+            self._answer_attributes("documentation", ("__doc__",))
+        if "names" in self._asks:
+            self._answer_attributes("names", ("__name__", "__qualname__", "__module__"))
         if "order" in self._asks:
             orders = [
                 (label, [name for name in vars(value) if name != "__doc__"])
@@ -232,13 +268,42 @@ class _Resolver:
             ]
             self._put("order of members", fingerprint(orders), f"of {len(orders)} classes", where)
 
+    def _answer_attributes(self, what: str, names: tuple[str, ...]) -> None:
+        """Count attributes of every function and class that was reached."""
+
+        def read(value: Any) -> list[str | None]:
+            found = [getattr(value, name, None) for name in names]
+            return [one if isinstance(one, str) else None for one in found]
+
+        known = {label: read(value) for label, value in self._described.items()}
+        self._put(what, fingerprint(list(known.items())), f"of {len(known)} objects", self._at)
+        held = [(weakly(value), known[label]) for label, value in self._described.items()]
+        self.chains.rechecks.append(lambda: all(read(get()) == now for get, now in held))
+
+    def _answer_annotations(self) -> None:
+        """Count the classes that annotations name, and those that their annotations name in turn."""
+        counted = -1
+        while counted != len(self._described):
+            counted = len(self._described)
+            for value in list(self._described.values()):
+                names = vars(sys.modules.get(getattr(value, "__module__", ""), types))
+                for annotation in dict(getattr(value, "__annotations__", None) or {}).values():
+                    for one in classes_in(annotation, names):
+                        self._class(one)
+
     def _shared(self) -> list[tuple[str, int, str, int]]:
         """Return which objects are met in several places, as far as the code that was reached can tell."""
         is_asked = "identity" in self._asks
         first: dict[int, tuple[str, int]] = {}
         found = []
-        for label in sorted(self._captured):
-            value, met = self._captured[label]
+        captured = dict(self._captured)
+        if self._written:
+            others = {**self._held, **{f"written {label}": one for label, one in self._written.items()}}
+            captured.update({label: (one, [(id(one), True)]) for label, one in others.items()})
+        for label in sorted(captured):
+            value, met = captured[label]
+            if _is_same_by_nature(value) or is_a(value, (type, types.ModuleType, types.FunctionType)):
+                continue
             if is_asked and not met and not _is_same_by_nature(value):
                 met = [(id(value), True)]
             for at, (address, is_told_apart) in enumerate(met):
@@ -275,7 +340,9 @@ class _Resolver:
         found = source.function
         if found is not None:
             uses: Any = found.uses
-            meaning: tuple[object, ...] = ("source", bytes(found.digest), self._decorators(entry))
+            # The same text may be compiled in several ways: with `-O`, after `from __future__ import ...`.
+            mode = (sys.flags.optimize, function.__code__.co_flags & _FUTURE)
+            meaning: tuple[object, ...] = ("source", bytes(found.digest), self._decorators(entry), mode)
         else:
             from .code_reads import reads_of
 
@@ -305,11 +372,13 @@ class _Resolver:
         for root, path, how, line in sorted(uses, key=lambda use: use[2] != "imported"):
             where = entry.where(line)
             if how == "imported":
-                # From here on, submodules are where they are looked for.
-                self.chains.reach(entry, root, path, where)
+                # From here on, submodules are where they are looked for. The import itself sees what is missing.
+                there = self.chains.reach(entry, root, path, where).state != "absent"
+                name = ".".join(str(one) for one in root[1] if one)
+                self._put(f"import {name}", fingerprint(there), "there" if there else "not there", where)
             elif how == "dynamic":
                 raise dynamic(f"`{root[1]}`", where)
-            elif how in ("documentation", "identity", "order"):
+            elif how in _ASKS:
                 self._asks.add(how)
             elif how == "builtin":
                 if self.chains.reach(entry, root, path, where).value is not getattr(builtins, root[1]):
@@ -347,7 +416,7 @@ class _Resolver:
         if not self.guards.value(found):
             known = {name: id(value) for name, value in found.items()}
             self.chains.rechecks.append(lambda: {name: id(value) for name, value in found.items()} == known)
-        return [(name, self._annotation(value)) for name, value in sorted(found.items())]
+        return [(str(name), self._annotation(value)) for name, value in found.items()]
 
     def _inside(self, label: str, what: str, value: Any) -> bytes | None:
         """Return the digest of something that belongs to a function."""
@@ -357,32 +426,36 @@ class _Resolver:
 
     def _add(self, reached: Reached, how: str, where: Where) -> None:
         """Bring a use of what a chain leads to, to its end."""
-        mode = (
-            how
-            if how in ("annotation", "type", "assigned", "written", "mutated", "stored", "updated")
-            else "value"
-        )
+        mode = how if how in ("annotation", "class", "type", *_WRITES) else "value"
         key = (reached.label, mode, id(reached.value), reached.state, reached.owner is not None)
         if key not in self._followed:
             self._followed.add(key)
             self._at = where
+            if reached.holder is not None:
+                self._held.setdefault(f"member {reached.label}", reached.holder)
             self.ends[reached.label] = self._conclude(reached, how, where)
 
     def _conclude(self, reached: Reached, how: str, where: Where) -> str:
         """Make a component of what a chain leads to; return how that ended."""
         label, value = reached.label, reached.value
-        if how == "mutated" and _is_container(value if reached.owner is None else reached.owner):
-            # The method of a builtin: of what it adds to, nothing is read but the type.
-            value = value if reached.owner is None else reached.owner
-            reached, how = Reached("value", label, value), "type"
+        is_written = how in _WRITES
+        if is_written:
+            # What is written under one name can be read under another.
+            self._asks.add("identity")
+            owner = value if reached.owner is None else reached.owner
+            self._written.setdefault(label, reached.holder if how == "assigned" else owner)
+        if how == "mutated" and not reached.is_early:
+            owner = value if reached.owner is None else reached.owner
+            if _only_adds(owner, reached.name):
+                # The method of a builtin: of what it adds to, nothing is read but the type.
+                value, reached, how = owner, Reached("value", label, owner), "type"
         elif how == "assigned" and reached.state != "whole":
-            if not sets_members(reached.holder):
+            if reached.holder is not None and not sets_members(reached.holder):
                 self._count(label.rpartition(".")[0], reached.holder, where)
             how = "type"
-        elif how == "written" and (_is_container(value) or type(value) in _VALUES):
-            how = "type"
-        elif how in ("stored", "updated") and _is_container(value):
-            self._places(label, value, how, where)
+        elif (how == "written" and (type(value) is list or type(value) in _VALUES)) or (
+            how in ("stored", "updated") and self._places(label, value, how, where)
+        ):
             how = "type"
         if label.partition(" ")[2] in self.rules.ignore:
             return EXEMPT
@@ -400,10 +473,15 @@ class _Resolver:
             else:
                 # What a method reads of its first argument is read of what it was found on.
                 self._bind(target, 0, reached.owner_label, reached.owner, where)
-        if how == "type" and reached.state != "absent":
+        if how in ("type", "class") and reached.state != "absent":
             kind = type(value)
-            parts = (kind.__module__, kind.__qualname__, self._class(kind))
-            self._put(f"type of {label}", fingerprint(parts), kind.__qualname__, where)
+            is_odd = how == "class" and lookup(kind, "__class__") != lookup(object, "__class__")
+            if is_odd or (reached.state == "whole" and not is_written):
+                # Only code could tell what is asked for: a property, say.
+                self._count(label, value, where)
+                return WHOLE
+            name = self._class(kind) if how == "class" else f"{module_of_class(kind)}.{kind.__qualname__}"
+            self._put(f"type of {label}", fingerprint((how, name)), kind.__qualname__, where)
             return COUNTED
         if how == "annotation":
             self._put(label, fingerprint(self._annotation(value)), _text(value), where)
@@ -415,17 +493,30 @@ class _Resolver:
             return FOLLOWED
         return WHOLE if reached.state == "whole" else COUNTED
 
-    def _places(self, label: str, value: Any, how: str, where: Where) -> None:
-        """Count which items there are in a container that code writes to, if it must find them there."""
-        if type(value) is list:
-            known: Any = len(value)
-            self.chains.rechecks.append(lambda: len(value) == known)
-        elif type(value) is dict and how == "updated":
-            known = list(value)
-            self.chains.rechecks.append(lambda: list(value) == known)
-        else:
-            return
+    def _places(self, label: str, value: Any, how: str, where: Where) -> bool:
+        """Count which items there are in a container that code writes to, as far as writing looks at them.
+
+        Return whether that is all that counts.
+        """
+        kind = type(value)
+
+        def places() -> Any:
+            if kind in (list, bytearray):
+                return len(value) if how == "stored" else [type(item) for item in value]
+            if how == "stored":
+                return None
+            return [(key, type(item)) for key, item in value.items()]
+
+        if kind not in (list, bytearray, dict):
+            return False
+        plain = [*value, *value.values()] if kind is dict and how == "updated" else list(value)
+        if (kind is dict or how == "updated") and not all(type(one) in _PLAIN for one in plain):
+            # Code of their classes runs when they are compared or added to.
+            return False
+        known = places()
+        self.chains.rechecks.append(lambda: places() == known)
         self._put(f"items of {label}", self._value(f"items of {label}", known, where), _text(known), where)
+        return True
 
     def _count(self, label: str, value: Any, where: Where) -> None:
         """Count a value: all of it."""
@@ -490,7 +581,7 @@ class _Resolver:
             module = getattr(value, "__module__", None)
         version = self.rules.packages.version_of(module) if isinstance(module, str) else None
         if version == INTERPRETER and is_a(value, type) and is_made(value):
-            # Made by a function of the standard library, of what the program gave it.
+            # Made by a function of the standard library, of what the program gave it; or it bears another's name.
             return None
         if version is not None:
             self._put_version(version)
@@ -507,6 +598,8 @@ class _Resolver:
         reference = self._reference(value, where)
         if reference is not None:
             return fingerprint(reference)
+        if type(value) is str:
+            self._asks |= check_name(value, where)
         watched = self.guards.value(value)
         self._arrays.clear()
         try:
@@ -526,9 +619,9 @@ class _Resolver:
         """Return what stands for something that is followed, or goes by its name and a version."""
         if is_a(value, types.ModuleType):
             return self._module(value, where)
-        if hasattr(type(value), "__keyprint_fleeting__"):
+        if lookup(type(value), "__keyprint_fleeting__"):
             self.is_fleeting = True
-            kind = value.__keyprint_type__() if hasattr(value, "__keyprint_type__") else None
+            kind = value.__keyprint_type__() if lookup(type(value), "__keyprint_type__") else None
             inner = None if kind is None else bytes(self._value("type of a field", kind, where))
             return "fleeting", value.__keyprint_fleeting__(), inner
         if is_a(value, type):
@@ -538,8 +631,7 @@ class _Resolver:
             version = self._version_of(function)
             if version is not None and function is value:
                 check_function(function.__module__, function.__qualname__, where)
-                if reads_documentation(function.__module__, function.__qualname__):
-                    self._asks.add("documentation")
+                self._asks |= asks_of(function.__module__, function.__qualname__)
                 return "outside", module_of(function), function.__qualname__, self._content(function, where)
             options = getattr(type(value), "__keyprint_options__", None)
             extra = None if options is None else bytes(fingerprint(options(value)))
@@ -553,7 +645,7 @@ class _Resolver:
             value.__self__, (types.ModuleType, type(None))
         ):
             check_function(value.__module__, value.__name__, where)
-            if value is id:
+            if value is id or value.__name__ in ("is_", "is_not"):
                 self._asks.add("identity")
             elif value is vars or value is dir:
                 self._asks.add("order")
@@ -659,6 +751,9 @@ class _Resolver:
         if enum is not None:
             overrides[enum.EnumMeta] = self._rule_class
         overrides[type(os.environ)] = self._rule_dynamic
+        getter = getattr(sys.modules.get("operator"), "attrgetter", None)
+        if isinstance(getter, type):
+            overrides[getter] = self._rule_getter
         numpy = sys.modules.get("numpy")
         if hasattr(numpy, "ndarray"):
             overrides[numpy.ndarray] = self._rule_array  # type: ignore[union-attr]
@@ -692,6 +787,11 @@ class _Resolver:
 
     def _rule_module(self, module: types.ModuleType) -> Any:
         return rule.leaf(repr(self._module(module, self._at)), tag="keyprint module")
+
+    def _rule_getter(self, getter: Any) -> Any:
+        for name in getter.__reduce__()[1]:
+            self._asks |= check_name(name, self._at)
+        return NotImplemented
 
     def _rule_dynamic(self, value: Any) -> Any:
         check_value(value, self._at)
@@ -732,14 +832,15 @@ class _Resolver:
         known = self._classes.get(cls)
         if known is not None:
             return known
-        name = self._classes[cls] = f"{cls.__module__}.{cls.__qualname__}"
+        name = self._classes[cls] = f"{module_of_class(cls)}.{cls.__qualname__}"
         self._registered(cls)
-        if cls is object or cls.__module__ == "builtins" or self._version_of(cls) is not None:
+        is_builtin = module_of_class(cls) == "builtins" and not is_made(cls)
+        if cls is object or is_builtin or self._version_of(cls) is not None:
             return name
         number = self._names[name] = self._names.get(name, 0) + 1
         if number > 1:
             name = self._classes[cls] = f"{name} #{number}"
-        if self._native_module(cls.__module__):
+        if self._native_module(module_of_class(cls)):
             return name
         from .class_parts import RULES, attributes
 
@@ -761,8 +862,9 @@ class _Resolver:
             parts.append((attribute, bytes(digest)))
             for other in in_order(classes):
                 self._class(other)
-            if not is_a(value, _BEHAVIOUR) and not self.guards.value(value):
+            if not _is_behaviour(value) and not self.guards.value(value):
                 self._recheck(value, digest, self._class_fingerprinter)
+        self._watch_parts(cls)
         for member in getattr(cls, "__members__", {}).values() if _is_enum(cls) else ():
             # What is put on members changes nothing about their class.
             if not self.guards.value(member):
@@ -772,18 +874,36 @@ class _Resolver:
         self._put(label, fingerprint((sorted(parts), bases)), f"class {name}", self._at)
         return name
 
+    def _watch_parts(self, cls: type) -> None:
+        """Watch what a class keeps in places of its own: defaults of fields, tables of dispatch and of enums."""
+        own = vars(cls)
+        for field in dict(own.get("__dataclass_fields__") or {}).values():
+            for name in ("default", "default_factory"):
+                self.guards.member(field, name)
+        for value in list(own.values()):
+            is_dispatch = type(value).__name__ == "singledispatchmethod"
+            dispatcher = getattr(value, "dispatcher", None) if is_dispatch else None
+            table = _table_behind(dispatcher) if isinstance(dispatcher, types.FunctionType) else None
+            if table is not None:
+                self.guards.value(table)
+        if _is_enum(cls) and "_flag_mask_" not in own:
+            for name in ("_value2member_map_", "_member_map_", "_member_names_"):
+                self.guards.value(own.get(name))
+
     def _registered(self, cls: type) -> None:
         """Count the classes of the program that were registered with an abstract class, and those to come."""
         abc = sys.modules.get("abc")
         if abc is None or not isinstance(cls, abc.ABCMeta):
             return
-        from .class_parts import registered_classes
+        from .class_parts import registered_classes, subclasses_with_hooks
 
         known = registered_classes(cls)
         own = [one for one in known if self._version_of(one) is None]
         if own:
-            names = [f"{one.__module__}.{one.__qualname__}" for one in own]
+            names = [f"{module_of_class(one)}.{one.__qualname__}" for one in own]
             self._put(f"registered with {cls.__qualname__}", fingerprint(names), ", ".join(names), self._at)
+        for sub in subclasses_with_hooks(cls):
+            self._class(sub)
         if not self._abstract:
             abstract, token = self._abstract, abc.get_cache_token()
             self.chains.rechecks.append(
@@ -815,20 +935,20 @@ class _Resolver:
         if not is_a(value, type) or is_a(value, types.GenericAlias):
             return bytes(self._value("annotation", value, self._at))
         if self._version_of(value) is not None:
-            return "outside", value.__module__, value.__qualname__
+            return "outside", module_of_class(value), value.__qualname__
         from .class_parts import annotation_texts, attributes
 
         parts: list[object] = []
         for cls in value.__mro__:
             if cls is object or self._version_of(cls) is not None:
-                parts.append((cls.__module__, cls.__qualname__))
+                parts.append((module_of_class(cls), cls.__qualname__))
                 continue
             # A parameter that is taken apart by its annotation is taken apart by those of its fields too.
-            names = vars(sys.modules.get(cls.__module__, types))
+            names = vars(sys.modules.get(module_of_class(cls), types))
             for annotation in vars(cls).get("__annotations__", {}).values():
                 self._named_constants(annotation, names)
                 for one in classes_in(annotation, names):
-                    label = f"annotation {one.__module__}.{one.__qualname__}"
+                    label = f"annotation {module_of_class(one)}.{one.__qualname__}"
                     if one is not value and label not in self.components:
                         self._put(label, fingerprint(None), _text(one), self._at)
                         self.components[label] = fingerprint(self._annotation(one))
@@ -838,7 +958,9 @@ class _Resolver:
                 if not hasattr(type(attribute), "__get__") and not name.startswith("__")
             }
             digest = bytes(self._value(f"annotation {cls.__qualname__}", data, self._at))
-            parts.append((cls.__module__, cls.__qualname__, sorted(annotation_texts(cls).items()), digest))
+            parts.append(
+                (module_of_class(cls), cls.__qualname__, sorted(annotation_texts(cls).items()), digest)
+            )
         if not self.guards.type(value):
             self.chains.rechecks.append(lambda: False)
         return "annotation", parts
@@ -866,7 +988,7 @@ class _Resolver:
                     continue
                 reached = self.chains.reach(entry, callee, callee_path, where)
                 if reached.value is isinstance and slot == 0 and self._only_types(entry, one):
-                    changed |= self._pass(entry, root, path, "type", where)
+                    changed |= self._pass(entry, root, path, "class", where)
                     continue
                 target = self.target(reached)
                 parameter = None if target is None else target[0].slot(slot, target[1])
@@ -970,7 +1092,7 @@ class _Resolver:
                 if names is not None and name not in names:
                     continue
                 inner = getattr(attribute, "__func__", attribute)
-                label = f"{owner.label}.{name} of {base.__module__}.{base.__qualname__}"
+                label = f"{owner.label}.{name} of {module_of_class(base)}.{base.__qualname__}"
                 if isinstance(inner, types.FunctionType):
                     is_static = isinstance(attribute, staticmethod)
                     bound = None if is_static else value
@@ -1024,8 +1146,14 @@ class _Resolver:
         )
 
 
-#: Members of classes that are followed as functions, and need no watching of their own.
-_BEHAVIOUR: Final = (types.FunctionType, staticmethod, classmethod, property)
+def _is_behaviour(value: Any) -> bool:
+    """Whether a member of a class is followed as a function, and needs no watching of its own."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return isinstance(value.__func__, types.FunctionType)
+    if isinstance(value, property):
+        accessors = (value.fget, value.fset, value.fdel)
+        return all(isinstance(one, (types.FunctionType, type(None))) for one in accessors)
+    return isinstance(value, types.FunctionType)
 
 
 def _table_behind(dispatcher: types.FunctionType) -> Any:
@@ -1041,13 +1169,23 @@ def _table_behind(dispatcher: types.FunctionType) -> Any:
 def _has_parts(value: Any) -> bool:
     """Whether a value says more if what is in it is told."""
     plain = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
-    return type(value) not in _VALUES[:-2] and not is_a(value, plain)
+    return type(value) not in _PLAIN and not is_a(value, plain)
 
 
-def _is_container(value: Any) -> bool:
-    """Whether something is a container whose methods only add to it."""
-    kind = type(value)
-    return kind in _CONTAINERS or kind.__module__ == "collections"
+def _only_adds(owner: Any, method: str) -> bool:
+    """Whether a method of a container adds to it whatever is there."""
+    kind = type(owner)
+    if kind.__module__ == "collections":
+        names = {
+            "Counter": ("update", "clear"),
+            "deque": ("append", "appendleft", "extend", "extendleft", "clear"),
+        }
+        if method not in names.get(kind.__name__, ()):
+            return False
+    elif method not in _ADDERS.get(kind, frozenset()):
+        return False
+    # Keys are compared with those that are there, by code of their classes.
+    return kind in (list, bytearray) or kind.__name__ == "deque" or all(type(one) in _PLAIN for one in owner)
 
 
 def _is_enum(cls: type) -> bool:
@@ -1074,7 +1212,7 @@ def _text(value: Any) -> str:
     if is_a(value, types.FunctionType):
         return f"function {module_of(value)}.{value.__qualname__}"
     if is_a(value, type):
-        return f"class {value.__module__}.{value.__qualname__}"
+        return f"class {module_of_class(value)}.{value.__qualname__}"
     if is_a(value, types.ModuleType):
         return f"module {value.__name__}"
     if type(value) in (list, tuple, dict, set, frozenset) and len(value) <= 16:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 import types
 from _weakref import ref
-from weakref import WeakKeyDictionary
 
 from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _array_spec, _short_text, fingerprint
@@ -52,6 +51,15 @@ _BY_VALUE: Final = (str, bytes, type(None), type(Ellipsis))
 
 #: Builtin types whose values are taken as they are.
 _PLAIN: Final = (range, slice, frozenset)
+
+#: Classes of the standard library whose instances do not change.
+_IMMUTABLE: Final = frozenset(
+    {
+        *(("decimal", "Decimal"), ("fractions", "Fraction"), ("uuid", "UUID"), ("builtins", "mappingproxy")),
+        *(("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")),
+        *(("pathlib", name) for name in ("PurePosixPath", "PosixPath", "PureWindowsPath")),
+    }
+)
 
 #: Modules of classes that keep nothing in instances, and whose methods only call those of the program.
 _STORES_NOTHING: Final = frozenset({"abc", "collections.abc", "numbers", "typing", "builtins"})
@@ -150,6 +158,7 @@ class _Maker:
     def __init__(self, root: Resolution, rules: Rules, options: Options, memo: Memo) -> None:
         assert root.root is not None
         self._entry = root.root
+        self._asks = root.asks
         self._rules = rules
         self._options = options
         self._memo = memo
@@ -455,6 +464,8 @@ class _Maker:
     def _holds_values(self, value: Any) -> bool:
         """Whether something is a container of the standard library, or of the program, that counts by its content."""
         kind = type(value)
+        if (kind.__module__, kind.__name__) in _IMMUTABLE:
+            return True
         if kind.__module__ == "collections":
             return kind.__name__ in (
                 "ChainMap",
@@ -606,6 +617,10 @@ class _Maker:
     def _beside_elements(self, array: Argument, value: Any, node: Node, path: str, members: str) -> None:
         """Take what is read of an array besides its elements: what its class or the program put on it."""
         cls = type(value)
+        if "whole" in node.get(HOW, ()) and is_a(value, getattr(sys.modules.get("numpy"), "ndarray", ())):
+            # What is handed on may be asked for anything that was put on it.
+            for name in stored_names(value):
+                grow(node, (name,), "whole", where_of(node))
         for name in [name for name in node if name != HOW]:
             child: Any = node[name]
             found = _stored(value, name)
@@ -701,6 +716,9 @@ class _Maker:
         step = self._step(source, ("same",))
         self.found.guards.append(resolution.guards)
         name = getattr(value, "__qualname__", None) or type_name(value)
+        called = getattr(value, "__name__", None)
+        if isinstance(called, str) and called != str(name).rpartition(".")[2]:
+            name = f"{name}, called {called}"
         return self._as(Argument("callable", type=name, value=value, signature=resolution.fingerprint), step)
 
     # -- Objects ---------------------------------------------------------------------------------
@@ -723,7 +741,15 @@ class _Maker:
                 grow(node, (name,), "whole", where_of(node))
             # Whatever the class defines may be used as well.
             self._count(f"class of {path}", self._resolution(cls))
+        if "class" in node.get(HOW, ()):
+            self._class_of(value, path)
         step = self._step(source, ("whole",) if is_whole else ("object",))
+        if is_whole and (cls is types.SimpleNamespace or "order" in self._asks):
+            # Other instances may have the same members in another order.
+            order = bytes(fingerprint(_order(value)))
+            self._step(source, ("signature", lambda value: bytes(fingerprint(_order(value))), order))
+            self.found.components[f"order of {path}"] = Fingerprint(order)
+            self.found.texts[f"order of {path}"] = ", ".join(_order(value))
         members: dict[Any, Argument] = {}
         with self._deeper(path):
             self._members(value, node, step, path, members, mode)
@@ -739,6 +765,12 @@ class _Maker:
         own = [base for base in cls.__mro__ if packages.version_of(base.__module__) is None]
         others = [base for base in cls.__mro__ if base not in own and base.__module__ not in _STORES_NOTHING]
         return (bool(own) and others in ([], [object])) or cls is types.SimpleNamespace
+
+    def _class_of(self, value: Any, path: str) -> None:
+        """Count what a class is that `isinstance` is asked about: its bases, and what it is registered with."""
+        cls = type(value)
+        if self._rules.packages.version_of(cls.__module__) is None:
+            self._count(f"class of {path}", self._resolution(cls))
 
     def _expand(self, value: Any, node: Node, path: str) -> None:
         """Count the methods of an object that are reached, and add what they read of it to what is read."""
@@ -819,8 +851,10 @@ class _Maker:
                 )
             source = ("member", step, name)
             found = _stored(value, name)
-            is_glance = set(child) == {HOW} and how <= {"optional", "type"}
-            if is_glance and (found or how == {"type"}):
+            is_glance = set(child) == {HOW} and how <= {"optional", "type", "class"}
+            if is_glance and "class" in how and found:
+                self._class_of(found[0], place)
+            if is_glance and (found or "optional" not in how):
                 members[name] = self._type_of(found, attribute, source)
             elif found:
                 members[name] = self._any(found[0], child, source, place, in_object=mode, members=mode)
@@ -913,7 +947,7 @@ class Memo:
         self._known: dict[tuple[int, int], tuple[Any, Resolution]] = {}
         self._check = check
         #: What classes of arguments define, as it was first met.
-        self._defined: WeakKeyDictionary[type, dict[str, Resolution]] = WeakKeyDictionary()
+        self._defined: dict[int, tuple[ref[type], dict[str, Resolution]]] = {}
 
     def of(self, value: Any, rules: Rules, bound: Any = None) -> Resolution:
         """Return what a function, a class or a value depends on now."""
@@ -922,7 +956,7 @@ class Memo:
         known = known if reference() is value else None
         if known is not None and known.guards.check():
             return known
-        found = resolve(value, rules, bound)
+        found = resolve(value, rules, bound, label="value")
         if known is not None and known.fingerprint != found.fingerprint:
             self._check(getattr(value, "__qualname__", "?"), known, found)
         # Numbers, texts and tuples are looked at anew each time.
@@ -932,10 +966,15 @@ class Memo:
 
     def check_baseline(self, cls: type, name: str, found: Resolution) -> None:
         """Compare what a class defines with what it defined when it was first met: a method may be replaced."""
-        known = self._defined.setdefault(cls, {}).setdefault(name, found)
+        place = id(cls)
+        defined = self._defined.get(place)
+        if defined is None or defined[0]() is not cls:
+            forget = self._defined.pop
+            defined = self._defined[place] = ref(cls, lambda _: forget(place, None)), {}
+        known = defined[1].setdefault(name, found)
         if known is not found and known.fingerprint != found.fingerprint:
             self._check(f"{cls.__qualname__}.{name}", known, found)
-            self._defined[cls][name] = found
+            defined[1][name] = found
 
     def resolutions(self) -> list[Resolution]:
         """Return all that are known."""
@@ -1066,6 +1105,11 @@ def _is_computed(attribute: Any) -> bool:
 def _accessors(attribute: Any) -> list[types.FunctionType]:
     found = [getattr(attribute, name, None) for name in ("fget", "fset", "fdel", "func")]
     return [one for one in found if isinstance(one, types.FunctionType)]
+
+
+def _order(value: Any) -> list[str]:
+    """Return the names of members in the order in which they were set."""
+    return [str(name) for name in getattr(value, "__dict__", {})]
 
 
 def stored_names(value: Any) -> list[str]:

@@ -17,10 +17,11 @@ from _weakref import ref
 from threading import get_ident
 from typing import Any, Final, Literal, TypeAlias
 
-from . import rule
+from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, fingerprint
 from .errors import FingerprintError, FunctionKeyError
 from .keys import KEYPRINT, ShownParts
+from .kinds import module_of_class
 from .packages import INTERPRETER, Packages
 from .resolution import Resolution, Rules, resolve
 from .signature import Memo
@@ -174,9 +175,10 @@ class InputIdentity:
     def __init__(self, *, mode: Mode, packages: Packages | None = None) -> None:
         self._rules = rules_for(mode, packages)
         self._memo = Memo(lambda *_: None)
-        #: What was met, for each thread that is at work.
-        self._met: dict[int, list[Any]] = {}
+        #: Versions of packages that were met, for each thread that is at work.
+        self._versions: dict[int, set[tuple[str, str]]] = {}
         overrides: dict[type, Any] = {
+            **observable.rules(),
             types.FunctionType: self._note,
             types.ModuleType: self._note,
             type: self._note,
@@ -187,42 +189,50 @@ class InputIdentity:
         self._fingerprinter = Fingerprinter(mode=mode, overrides=overrides, metadata_keys=_METADATA)
 
     def _note(self, value: Any) -> Any:
-        self._met[get_ident()].append(value)
-        return rule.leaf(
-            f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
-        )
+        """Describe a function, class or module: by meaning if it is the program's, otherwise by name and version."""
+        module = value.__name__ if isinstance(value, types.ModuleType) else _module_of(value)
+        version = self._rules.packages.version_of(module) if isinstance(module, str) else None
+        called = getattr(value, "__name__", "?")
+        name = f"{module}.{getattr(value, '__qualname__', called)} {called}"
+        if version is None and module != "builtins":
+            return rule.ordered(name, bytes(self._meaning(value).fingerprint), tag="keyprint meaning")
+        if version is not None:
+            self._versions[get_ident()].add(version)
+            if isinstance(value, types.FunctionType) and (value.__closure__ or vars(value)):
+                # What the program put into a function of a package: a decorator, or a table of dispatch.
+                return rule.ordered(name, bytes(self._meaning(value).fingerprint), tag="keyprint meaning")
+        return rule.leaf(name, tag="keyprint name")
 
     def fingerprint(self, value: Any) -> Fingerprint:
         """Return the fingerprint of an input."""
         thread = get_ident()
-        outer = self._met.get(thread)
-        met: list[Any] = []
-        self._met[thread] = met
+        outer = self._versions.get(thread)
+        versions: set[tuple[str, str]] = set()
+        self._versions[thread] = versions
         try:
             whole, classes, _ = self._fingerprinter._with_classes(value)
+        except FingerprintError as error:
+            if isinstance(error.__cause__, FunctionKeyError):
+                raise error.__cause__ from error
+            raise
         finally:
             # What is fingerprinted may fingerprint something itself.
             if outer is None:
-                del self._met[thread]
+                del self._versions[thread]
             else:
-                self._met[thread] = outer
-        packages = self._rules.packages
-        versions: set[tuple[str, str]] = set()
+                self._versions[thread] = outer
         counted: list[tuple[str, bytes]] = []
-        for one in [*met, *classes]:
-            module = getattr(one, "__module__", None)
-            if isinstance(one, types.ModuleType):
-                module = one.__name__
-            version = packages.version_of(module) if isinstance(module, str) else None
+        for cls in classes:
+            version = self._rules.packages.version_of(module_of_class(cls))
             if version is not None:
                 versions.add(version)
-            elif isinstance(one, (type, types.FunctionType, types.ModuleType)) and module != "builtins":
-                counted.append((_reference(one), bytes(self._meaning(one).fingerprint)))
+            elif module_of_class(cls) != "builtins":
+                counted.append((_reference(cls), bytes(self._meaning(cls).fingerprint)))
         # The versions of Keyprint and of the interpreter are components of every key.
         versions -= {KEYPRINT, INTERPRETER}
         if not counted and not versions:
             return whole
-        parts = ("keyprint input", bytes(whole), sorted(set(counted)), sorted(versions))
+        parts = ("keyprint input", bytes(whole), sorted(counted), sorted(versions))
         return Fingerprint(bytes(fingerprint(parts)), durable=whole.durable)
 
     def of_class(self, cls: type) -> Fingerprint:
@@ -240,8 +250,15 @@ class InputIdentity:
             ) from error
 
 
+def _module_of(value: Any) -> Any:
+    """Return the module that something belongs to; a function to the one that it was written in."""
+    if isinstance(value, types.FunctionType):
+        return value.__globals__.get("__name__")
+    return getattr(value, "__module__", None)
+
+
 def _reference(value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return f"module `{value.__name__}`"
     kind = "class" if isinstance(value, type) else "function"
-    return f"{kind} `{value.__module__}.{value.__qualname__}`"
+    return f"{kind} `{module_of_class(value)}.{value.__qualname__}`"

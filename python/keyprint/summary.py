@@ -12,6 +12,7 @@ import types
 from ._native import Fingerprint, _short_text, fingerprint
 from .errors import KeyprintError
 from .keys import Shown, ShownParts
+from .kinds import module_of_class
 from .metadata import has_opted_out
 
 TYPE_CHECKING = False
@@ -81,7 +82,7 @@ def text_of(value: Any) -> str:
     if issubclass(kind, getattr(sys.modules.get("enum"), "Enum", ())):
         return f"{kind.__name__}.{value._name_}"
     if issubclass(kind, type):
-        return f"class {value.__module__}.{value.__qualname__}"
+        return f"class {module_of_class(value)}.{value.__qualname__}"
     if kind is types.FunctionType or kind is types.BuiltinFunctionType:
         return f"function {value.__module__}.{value.__qualname__}"
     if kind is types.ModuleType:

@@ -281,6 +281,137 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
+CASES |= {
+    # -- What a review found
+    "a property that is asked for its type": Case(
+        "class C:\n    def __init__(self, v):\n        self._v = v\n    @property\n    def p(self):\n        return self._v\n"
+        "X = C(None)\ndef f():\n    return X.p is None\n",
+        other=[("C(None)", "C(1)")],
+    ),
+    "a log under another name": Case(
+        "LOG = []\nOTHER = LOG\ndef f():\n    LOG.append(1)\n    return len(OTHER)\n",
+        other=[("OTHER = LOG", "OTHER = list(LOG)")],
+    ),
+    "an object that is written under another name": Case(
+        "class C:\n    n = 1\nA = C()\nB = A\ndef f():\n    A.n = 5\n    return B.n\n",
+        other=[("B = A", "B = C()")],
+    ),
+    "a counter that overflows": Case(
+        "X = 10.0\ndef f():\n    global X\n    try:\n        X **= 400\n    except OverflowError:\n        return 1\n    return 2\n",
+        other=[("10.0", "1.0")],
+    ),
+    "what is added to an item": Case(
+        "class A:\n    def __init__(self, s):\n        self.s = s\n    def __iadd__(self, o):\n        raise ValueError(self.s)\n"
+        "D = {'k': A(1)}\ndef f():\n    D['k'] += 1\n",
+        other=[("A(1)", "A(2)")],
+    ),
+    "an import that may fail": Case(
+        "def f():\n    try:\n        import fast\n    except ImportError:\n        return 1\n    return 2\n",
+        modules={"other": ""},
+        other=[{"fast": "X = 1\n"}],
+        same=[{"other": "Y = 2\n"}],
+    ),
+    "annotations that are used": Case(
+        "import dataclasses\nclass T:\n    def m(self):\n        return 1\n@dataclasses.dataclass\nclass C:\n    x: T\n"
+        "def f():\n    return [q.type().m() for q in dataclasses.fields(C)]\n",
+        other=[("return 1", "return 2")],
+    ),
+    "what enums are mixed with": Case(
+        "import enum\nclass E(int, enum.Enum):\n    def __new__(cls, x):\n        o = int.__new__(cls, x * 10)\n        o._value_ = x\n"
+        "        return o\n    A = 1\ndef f():\n    return E.A + 0\n",
+        other=[("x * 10", "x * 20")],
+    ),
+    "registered with what derives from it": Case(
+        "import abc\nclass A(abc.ABC):\n    pass\nclass S(A):\n    pass\nclass B:\n    pass\nS.register(B)\n"
+        "def f():\n    return isinstance(B(), A)\n",
+        other=[("S.register(B)\n", "")],
+    ),
+    "a method that is bound": Case(
+        "class C:\n    def __init__(self, n):\n        self.n = n\n    def m(self):\n        return self.n\nf = C(1).m\n",
+        other=[("C(1)", "C(2)"), ("return self.n", "return -self.n")],
+    ),
+    "methods that dataclasses write": Case(
+        "import dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int = 1\ndef f():\n    return C() == C()\n",
+        other=[("def f", "del C.__eq__\ndef f")],
+    ),
+    "slots under other names": Case(
+        "class C:\n    __slots__ = ('x', 'y')\n    def __init__(self):\n        self.x, self.y = 1, 2\nC.first = C.x\n"
+        "def f():\n    return C().first\n",
+        other=[("C.first = C.x", "C.first = C.y")],
+    ),
+    "protocols that are checked": Case(
+        "import typing\n@typing.runtime_checkable\nclass P(typing.Protocol):\n    def m(self): ...\ndef f():\n    return isinstance(3, P)\n",
+        other=[("@typing.runtime_checkable\n", "")],
+    ),
+    "names that are read": Case(
+        "def g():\n    pass\ng.__name__ = 'a'\nH = [g]\ndef f():\n    return [h.__name__ for h in H]\n",
+        other=[("'a'", "'b'")],
+    ),
+    "classes that no module has": Case(
+        "ns = {}\nexec('class C:\\n def m(self): return 1', ns)\nC = ns['C']\ndef f():\n    return C().m()\n",
+        other=[("return 1", "return 2")],
+    ),
+    "a proxy": Case(
+        "class P:\n    def __init__(self, t):\n        self.t = t\n    __class__ = property(lambda self: self.t.__class__)\n"
+        "X = P(1)\ndef f():\n    return isinstance(X, int)\n",
+        other=[("P(1)", "P('a')")],
+    ),
+    "documentation of what is nested": Case(
+        "def f():\n    def g():\n        'One.'\n    return g.__doc__\n",
+        other=[("One.", "Two.")],
+    ),
+    "operator.is_": Case(
+        "import operator\nA = [1]\nB = A\ndef f():\n    return operator.is_(A, B)\n",
+        other=[("B = A", "B = [1]")],
+    ),
+    "a name that is deleted": Case(
+        "X = 1\ndef f():\n    global X\n    try:\n        del X\n    except NameError:\n        return 1\n    return 2\n",
+        other=[("X = 1\n", "")],
+    ),
+    "postponed annotations": Case(
+        "def f():\n    def g(x: int): pass\n    return g.__annotations__\n",
+        other=[("def f", "from __future__ import annotations\ndef f")],
+    ),
+    "validators of pydantic": Case(
+        "import pydantic\nclass I(pydantic.BaseModel):\n    n: int = 1\nclass C(pydantic.BaseModel):\n    i: I\n    _p: int = pydantic.PrivateAttr(1)\n"
+        "def f():\n    return C(i={})\n",
+        other=[("n: int = 1", "n: int = 2"), ("PrivateAttr(1)", "PrivateAttr(2)")],
+    ),
+    "state of a thread": Case(
+        "import threading\nL = threading.local()\nL.x = 1\ndef f():\n    return L.x\n",
+        other=[("L.x = 1", "L.x = 2")],
+    ),
+    "a module that is written to": Case(
+        "import program\nN = 1\nM = 2\ndef f():\n    program.N = 5\n    return M\n",
+        other=[("M = 2", "M = 3")],
+        same=[("N = 1", "N = 4")],
+    ),
+}
+
+REFUSED |= {
+    "byte code that reads anything": (
+        "ns = {}\nexec('def h(): pass\\ndef g(): return h.__globals__[\"K\"]\\nK = 1', ns)\ng = ns['g']\ndef f():\n    return g()\n",
+        "dynamic-names",
+    ),
+    "a getter of the names of a function": (
+        "import operator\nG = operator.attrgetter('__globals__')\ndef g():\n    pass\ndef f():\n    return G(g)['K']\n",
+        "dynamic-names",
+    ),
+    "a text that names them": (
+        "N = '__globals__'\ndef g():\n    pass\ndef f():\n    return getattr(g, N)\n",
+        "dynamic-names",
+    ),
+    "the way a module reads": (
+        "import program\nX = 1\ndef f():\n    return program.__getattribute__('X')\n",
+        "dynamic-names",
+    ),
+    "a class without end": (
+        "C = type('C', (), {})\nfor _ in range(1500):\n    C = type('C', (C,), {'m': C})\ndef f():\n    return C()\n",
+        "unidentified",
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     here = tmp_path_factory.mktemp("here") / "checkout"

@@ -157,7 +157,9 @@ _DIGEST = re.compile(r"\b[0-9a-f]{10,}\b|both times|different content|a fingerpr
 @pytest.mark.parametrize("name", CASES)
 def test_kernels(program: Any, tmp_path: Path, name: str, where: str) -> None:
     function, options, first, changes, second, words = CASES[name]
-    given = {} if where == "memory" else {"store": kp.Store(tmp_path / "store"), "load": lambda artifact: abs_}
+    given = (
+        {} if where == "memory" else {"store": kp.Store(tmp_path / "store"), "load": lambda artifact: abs_}
+    )
     kernel = kp.jit(
         getattr(program, function),
         compile=lambda spec: b"" if given else abs_,
@@ -184,7 +186,10 @@ def abs_(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (({"target": ("sm_90", {"fast": True})}, {"target": ("sm_90", {"fast": False})}), "`target[1]['fast']`: True -> False"),
+        (
+            ({"target": ("sm_90", {"fast": True})}, {"target": ("sm_90", {"fast": False})}),
+            "`target[1]['fast']`: True -> False",
+        ),
         (({"target": ["a", [1, 2]]}, {"target": ["a", [1, 3]]}), "`target[1][1]`: 2 -> 3"),
         (({"variant": {"unroll": 2}}, {"variant": {"unroll": 4}}), "`options['variant']['unroll']`: 2 -> 4"),
         (({"static": ["x"]}, {}), "`options['static'][0]`: gone, was 'x'"),
@@ -196,7 +201,9 @@ def test_options_and_targets(program: Any, tmp_path: Path, options: Any, words: 
     store = kp.Store(tmp_path / "store")
     for one in options:
         given = {"tool": ("reasons", "1"), **one}
-        kernel = kp.jit(program.whole, compile=lambda spec: b"", load=lambda artifact: abs_, store=store, **given)
+        kernel = kp.jit(
+            program.whole, compile=lambda spec: b"", load=lambda artifact: abs_, store=store, **given
+        )
         kernel("text")
     assert words in kernel.why()
     assert not _DIGEST.search(kernel.why()), kernel.why()
@@ -239,7 +246,9 @@ def test_source_that_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         importlib.invalidate_caches()
         sys.modules.pop("edited", None)
         module = importlib.import_module("edited")
-        kernel = kp.jit(module.f, compile=lambda spec: b"", load=lambda artifact: abs_, store=store, tool=("t", "1"))
+        kernel = kp.jit(
+            module.f, compile=lambda spec: b"", load=lambda artifact: abs_, store=store, tool=("t", "1")
+        )
         kernel("a")
     assert kernel.why() == "miss: `function edited.f`: changed (in edited.py)"
 

@@ -66,7 +66,7 @@ mod _native {
     #[pymodule_export]
     use crate::own_array::NdArray;
     #[pymodule_export]
-    use crate::source::{SourceFunction, SourceTable};
+    use crate::source::{_dynamic_members, SourceFunction, SourceTable};
     #[pymodule_export]
     use crate::store::{_environment_variables, PyStore};
 

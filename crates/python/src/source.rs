@@ -180,6 +180,8 @@ impl SourceFunction {
             How::Updated => "updated",
             How::Mutated => "mutated",
             How::Order => "order",
+            How::Annotations => "annotations",
+            How::Names => "names",
         };
         let one = |one: &keyprint_source::Use| {
             (root(py, &one.root)?, path(py, &one.path)?, how(one.how), one.line).into_pyobject(py)
@@ -211,4 +213,10 @@ impl SourceFunction {
     fn __repr__(&self) -> String {
         format!("<SourceFunction {} at line {}>", self.function.qualname, self.function.line)
     }
+}
+
+/// Members through which anything may be read.
+#[pyfunction]
+pub(crate) fn _dynamic_members() -> Vec<&'static str> {
+    keyprint_source::DYNAMIC.to_vec()
 }

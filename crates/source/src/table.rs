@@ -16,7 +16,7 @@ use crate::parse::{SourceError, with_tree};
 use crate::uses::{self, Body, Found, Pass, Subject, Use, decorator_chain, digest_bytes};
 
 /// The version of tables as bytes, and of what is found in a file.
-pub const TABLE_VERSION: u32 = 5;
+pub const TABLE_VERSION: u32 = 6;
 
 /// The functions of a file, in source order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use keyprint_fingerprint::Fingerprint;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
     Arguments, CmpOp, Comprehension, Decorator, Expr, ExprCall, ExprCompare, ExprContext, ExprSubscript,
-    Parameters, Stmt, TypeParams,
+    Operator, Parameters, Stmt, StmtAugAssign, TypeParams,
 };
 use ruff_text_size::{Ranged, TextRange};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const LONGEST_PATH: usize = 24;
 const MOST_ALIASES: usize = 16;
 
 /// Attributes through which a function can read anything, or where it stands in a file.
-const DYNAMIC: &[&str] = &[
+pub const DYNAMIC: &[&str] = &[
     // Names of modules and functions.
     "__globals__",
     "__builtins__",
@@ -67,6 +67,13 @@ const DOCUMENTATION: &str = "__doc__";
 
 /// The attribute that holds members in their order.
 const MEMBERS: &str = "__dict__";
+
+/// Attributes that hold the types that annotations name.
+const ANNOTATIONS: &[&str] =
+    &["__annotations__", "__attrs_attrs__", "__dataclass_fields__", "__signature__", "model_fields"];
+
+/// Attributes that hold what things are called.
+const NAMES: &[&str] = &["__module__", "__name__", "__qualname__"];
 
 /// Methods of containers that add to them, or change their order, whatever is in them.
 const MUTATORS: &[&str] = &[
@@ -141,6 +148,10 @@ pub enum How {
     Identity,
     /// Members are read in their order, of whatever it may be: that of every class that is reached counts.
     Order,
+    /// Annotations are read, of whatever it may be: the classes that they name count.
+    Annotations,
+    /// Names are read, of whatever it may be: those of everything that is reached count.
+    Names,
 }
 
 /// A chain that is read.
@@ -282,6 +293,12 @@ fn tells_apart(compare: &ExprCompare) -> bool {
         left = right;
     }
     false
+}
+
+/// Whether an assignment adds a constant to its target, or takes one away: that fails for no number.
+fn adds_a_constant(assign: &StmtAugAssign) -> bool {
+    matches!(assign.op, Operator::Add | Operator::Sub)
+        && (assign.value.is_literal_expr() || assign.value.is_list_expr() || assign.value.is_f_string_expr())
 }
 
 /// Keeps the first of those that say the same.
@@ -571,6 +588,10 @@ impl<'a> Reader<'a, '_> {
                 self.note(member, How::Documentation, range);
             } else if member == MEMBERS {
                 self.note(member, How::Order, range);
+            } else if ANNOTATIONS.contains(&member) {
+                self.note(member, How::Annotations, range);
+            } else if NAMES.contains(&member) {
+                self.note(member, How::Names, range);
             }
         }
     }
@@ -779,23 +800,31 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             }
             Stmt::Import(import) => {
                 for alias in &import.names {
-                    self.imported(alias.name.as_str(), 0, stmt.range());
+                    self.imported(alias.name.as_str(), 0, None, stmt.range());
                 }
             }
             Stmt::ImportFrom(import) => {
                 let module = import.module.as_ref().map_or("", |module| module.as_str());
-                self.imported(module, import.level, stmt.range());
+                self.imported(module, import.level, None, stmt.range());
+                for alias in import.names.iter().filter(|alias| alias.name.as_str() != "*") {
+                    // It may be missing, which is seen even if it is not used.
+                    self.imported(module, import.level, Some(alias.name.to_string()), stmt.range());
+                }
             }
             Stmt::AugAssign(assign) => {
                 // The target is read as well, whatever its context says, but what is read goes nowhere else.
                 let is_class = self.scopes.last().is_some_and(|scope| scope.is_class);
-                // The body of a class may read a name from outside and bind one of its own.
-                let how = if is_class { How::Whole } else { How::Written };
+                // The body of a class may read a name from outside and bind one of its own; other operators
+                // and operands may fail, or look at what they are given.
+                let is_safe = !is_class && adds_a_constant(assign);
+                let how = if is_safe { How::Written } else { How::Whole };
                 for chain in self.here(&assign.target).unwrap_or_default() {
                     self.used(chain, how, assign.target.range());
                 }
                 match &*assign.target {
-                    Expr::Subscript(subscript) => self.stored(subscript, How::Updated),
+                    Expr::Subscript(subscript) => {
+                        self.stored(subscript, if is_safe { How::Updated } else { How::Whole });
+                    }
                     target => self.visit_expr(target),
                 }
                 self.visit_expr(&assign.value);
@@ -830,6 +859,12 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             _ => {}
         }
         match expr {
+            // Unbinding a name fails if there is none.
+            Expr::Name(name) if matches!(name.ctx, ExprContext::Del) => {
+                for chain in self.here(expr).unwrap_or_default() {
+                    self.used(chain, How::Assigned, expr.range());
+                }
+            }
             // Binding a name reads nothing.
             Expr::Name(name) if !matches!(name.ctx, ExprContext::Load) => {}
             Expr::Attribute(attribute) if !matches!(attribute.ctx, ExprContext::Load) => {
@@ -937,8 +972,8 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn imported(&mut self, module: &str, level: u32, range: TextRange) {
-        let root = Root::Import { module: module.to_owned(), level, name: None };
+    fn imported(&mut self, module: &str, level: u32, name: Option<String>, range: TextRange) {
+        let root = Root::Import { module: module.to_owned(), level, name };
         self.used(Chain { root, path: Vec::new() }, How::Imported, range);
     }
 }

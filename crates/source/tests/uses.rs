@@ -46,6 +46,8 @@ fn reads(text: &str) -> Vec<String> {
             How::Updated => " updated",
             How::Mutated => " mutated",
             How::Order => " order",
+            How::Annotations => " annotations",
+            How::Names => " names",
         };
         format!("{}{how}", chain(&function, &one.root, &one.path))
     });
@@ -72,7 +74,9 @@ fn names_and_members() {
     check("def f(a): return a.x.y + a.z", &["<a>.x.y", "<a>.z"]);
     check("def f(a): return a.x[a.i].y", &["<a>.x", "<a>.i"]);
     check("def f(a): a.x[0] = 1", &["<a>.x stored"]);
-    check("def f(a): a.x[0] += N", &["<a>.x updated", "N"]);
+    check("def f(a): a.x[0] += 1", &["<a>.x updated"]);
+    check("def f(a): a.x[0] += N", &["<a>.x", "N"]);
+    check("def f(a):\n  global g\n  del g", &["g ="]);
     check("def f(a): LOG.append(a)", &["LOG.append mutated", "<a> -> LOG.append[0]"]);
     check("def f(a): return LOG.pop()", &["LOG.pop()"]);
     check("def f(a): a.x = N", &["N", "<a>.x ="]);
@@ -176,12 +180,12 @@ fn annotations_are_read() {
 fn imports_inside() {
     check("def f(a):\n  import m.n\n  return m.n.x", &["import(m.n) imported", "import(m).n.x"]);
     check("def f(a):\n  import m.n as k\n  return k.x", &["import(m.n) imported", "import(m.n).x"]);
-    check("def f(a):\n  from ..m import x as y\n  return y.z", &["import(..m) imported", "import(..m:x).z"]);
+    check("def f(a):\n  from ..m import x as y\n  return y.z", &["import(..m) imported", "import(..m:x) imported", "import(..m:x).z"]);
     check(
         "def f():\n  try: import a as c\n  except E: import b as c\n  return c.X",
         &["import(a) imported", "E", "import(b) imported", "import(a).X", "import(b).X"],
     );
-    check("def f():\n  from m import X\n  X = X + 1\n  return X", &["import(m) imported", "import(m:X)"]);
+    check("def f():\n  from m import X\n  X = X + 1\n  return X", &["import(m) imported", "import(m:X) imported", "import(m:X)"]);
 }
 
 #[test]

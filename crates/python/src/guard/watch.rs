@@ -138,9 +138,12 @@ fn is_numpy_constant(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(false);
     }
     let numpy = py.import(intern!(py, "numpy"))?;
-    Ok(value.is_instance(&numpy.getattr(intern!(py, "dtype"))?)?
-        || value.is_instance(&numpy.getattr(intern!(py, "generic"))?)?
-            && !value.is_instance(&numpy.getattr(intern!(py, "void"))?)?)
+    if value.is_instance(&numpy.getattr(intern!(py, "dtype"))?)? {
+        // The names of fields can be changed in place.
+        return Ok(value.getattr(intern!(py, "names"))?.is_none());
+    }
+    Ok(value.is_instance(&numpy.getattr(intern!(py, "generic"))?)?
+        && !value.is_instance(&numpy.getattr(intern!(py, "void"))?)?)
 }
 
 /// Whether an instance is what its attributes are: made by classes written in Python, none of which

@@ -32,10 +32,10 @@ pub(crate) struct Class {
 impl Class {
     pub(crate) fn of(class: &Bound<'_, PyType>) -> PyResult<Self> {
         let py = class.py();
-        let module = class.getattr(intern!(py, "__module__"))?;
+        let module = class.getattr_opt(intern!(py, "__module__"))?;
         Ok(Self {
             // Some builtin types have a descriptor there.
-            module: module.extract().unwrap_or_default(),
+            module: module.and_then(|module| module.extract().ok()).unwrap_or_default(),
             qualname: class.qualname()?.to_string_lossy().into_owned(),
         })
     }
