@@ -180,12 +180,18 @@ fn annotations_are_read() {
 fn imports_inside() {
     check("def f(a):\n  import m.n\n  return m.n.x", &["import(m.n) imported", "import(m).n.x"]);
     check("def f(a):\n  import m.n as k\n  return k.x", &["import(m.n) imported", "import(m.n).x"]);
-    check("def f(a):\n  from ..m import x as y\n  return y.z", &["import(..m) imported", "import(..m:x) imported", "import(..m:x).z"]);
+    check(
+        "def f(a):\n  from ..m import x as y\n  return y.z",
+        &["import(..m) imported", "import(..m:x) imported", "import(..m:x).z"],
+    );
     check(
         "def f():\n  try: import a as c\n  except E: import b as c\n  return c.X",
         &["import(a) imported", "E", "import(b) imported", "import(a).X", "import(b).X"],
     );
-    check("def f():\n  from m import X\n  X = X + 1\n  return X", &["import(m) imported", "import(m:X) imported", "import(m:X)"]);
+    check(
+        "def f():\n  from m import X\n  X = X + 1\n  return X",
+        &["import(m) imported", "import(m:X) imported", "import(m:X)"],
+    );
 }
 
 #[test]

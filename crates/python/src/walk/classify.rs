@@ -164,7 +164,7 @@ fn has_own_rule(class: &Bound<'_, PyType>) -> PyResult<bool> {
         &raw mut ffi::PyModule_Type,
         &raw mut ffi::PyDictProxy_Type,
     ];
-    if types.contains(&pointer) || class.is(&class.py().None().bind(class.py()).get_type()) {
+    if types.contains(&pointer) || class.is(class.py().None().bind(class.py()).get_type()) {
         return Ok(true);
     }
     const LIBRARY: &[(&str, &str)] = &[
