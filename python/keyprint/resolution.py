@@ -206,6 +206,8 @@ class _Resolver:
         self._captured: dict[str, tuple[Any, list[tuple[int, bool]]]] = {}
         #: Functions and classes whose documentation, and order of members, may be asked for.
         self._described: dict[str, Any] = {}
+        #: Functions that have attributes, by address; they are kept meanwhile.
+        self._with_attributes: set[int] = set()
         #: What is written, and what members are read of, by label.
         self._written: dict[str, Any] = {}
         self._held: dict[str, Any] = {}
@@ -319,9 +321,10 @@ class _Resolver:
         known = self.entries.get(id(function))
         if known is not None:
             return known
-        # Asking a function for its attributes makes a place for them: before the guard looks.
-        vars(function), function.__annotations__
-        self.guards.function(function)
+        # Asking a function for its annotations may make a dict of them: before the guard looks.
+        function.__annotations__  # noqa: B018
+        if self.guards.function(function):
+            self._with_attributes.add(id(function))
         source = self.rules.sources.of(function.__code__, function.__globals__)
         base = f"{self.chains.module_label(function.__globals__)}.{function.__qualname__}"
         # Several functions may go by one name: what a factory makes.
@@ -352,11 +355,13 @@ class _Resolver:
             meaning = ("code", bytes(source.code), INTERPRETER, text)
         label = f"function {entry.name}"
         self._described[label] = function
-        extras = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
-        # Some of it may be the program's notes to itself; all of it can be read by a compiler.
-        if not self.guards.value(vars(function)):
-            known = dict(vars(function))
-            self.chains.rechecks.append(is_same_dict(ref(function), known))
+        extras = {}
+        if id(function) in self._with_attributes:
+            extras = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
+            # Some of it may be the program's notes to itself; all of it can be read by a compiler.
+            if not self.guards.value(vars(function)):
+                known = dict(vars(function))
+                self.chains.rechecks.append(is_same_dict(ref(function), known))
         parts = (
             *meaning,
             self._inside(label, "default", function.__defaults__),
@@ -366,7 +371,8 @@ class _Resolver:
             self._annotations(entry),
         )
         self._put(label, fingerprint(parts), place_of(entry), self._at)
-        wrapped = vars(function).get("__wrapped__")
+        has_attributes = id(function) in self._with_attributes
+        wrapped = vars(function).get("__wrapped__") if has_attributes else None
         if wrapped is not None:
             self._add(Reached("value", f"wrapped {entry.name}", wrapped), "called", self._at)
         for root, path, how, line in sorted(uses, key=lambda use: use[2] != "imported"):
@@ -413,7 +419,8 @@ class _Resolver:
         found = entry.function.__annotations__
         for annotation in found.values():
             self._named_constants(annotation, entry.function.__globals__)
-        if not self.guards.value(found):
+        # That there are none is watched with the function.
+        if found and not self.guards.value(found):
             known = {name: id(value) for name, value in found.items()}
             self.chains.rechecks.append(lambda: {name: id(value) for name, value in found.items()} == known)
         return [(str(name), self._annotation(value)) for name, value in found.items()]
@@ -537,7 +544,11 @@ class _Resolver:
         if label not in self.parts and _has_parts(value):
             from .summary import describe
 
-            self.parts[label] = ShownParts(*describe(value))
+            try:
+                self.parts[label] = ShownParts(*describe(value))
+            except Exception:
+                # Code of the program runs when its objects are looked at; what is only told to people may be missing.
+                return
 
     def _put(self, label: str, digest: Fingerprint, text: str, where: Where) -> None:
         known = self.components.get(label)

@@ -12,7 +12,7 @@ import types
 from ._native import Fingerprint, _short_text, fingerprint
 from .errors import KeyprintError
 from .keys import Shown, ShownParts
-from .kinds import module_of_class
+from .kinds import is_a, module_of_class
 from .metadata import has_opted_out
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def describe(value: Any) -> tuple[str, list[tuple[str, Fingerprint, str]], bool]
 def _digest(value: Any) -> Fingerprint:
     if type(value) is ShownParts:
         return fingerprint([value.text, *(bytes(digest) for _, digest, _ in value.parts)])
-    if isinstance(value, types.FunctionType):
+    if is_a(value, types.FunctionType):
         # The text tells functions apart; what they do is a component of its own.
         return fingerprint(text_of(value))
     return fingerprint(value, mode="lenient")
@@ -77,7 +77,7 @@ def text_of(value: Any) -> str:
         return str(value)
     if kind is ShownParts:
         return str(value.text)
-    if isinstance(value, Fingerprint):
+    if is_a(value, Fingerprint):
         return "a fingerprint"
     if issubclass(kind, getattr(sys.modules.get("enum"), "Enum", ())):
         return f"{kind.__name__}.{value._name_}"
@@ -149,8 +149,8 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
     kind = type(value)
     if kind.__module__ == "builtins" or issubclass(kind, (type, types.ModuleType)):
         return []
-    held = getattr(value, "__dict__", None)
-    found = list(held) if type(held) is dict else []
+    held = _instance_dict(value)
+    found = list(held)
     for base in kind.__mro__:
         is_slot = types.MemberDescriptorType
         found += [
@@ -159,9 +159,18 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
     return [(f".{name}", item) for name in dict.fromkeys(found) for item in _attribute(value, name)]
 
 
+def _instance_dict(value: Any) -> dict[Any, Any]:
+    """Return the attributes of an instance, without running code of its class."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return held if type(held) is dict else {}
+
+
 def _attribute(value: Any, name: Any) -> list[Any]:
     """Return an attribute that is stored in an object, without running code of its class."""
-    if name in (attributes := getattr(value, "__dict__", {})):
+    if name in (attributes := _instance_dict(value)):
         return [attributes[name]]
     slot = getattr(type(value), name, None) if isinstance(name, str) else None
     if isinstance(slot, types.MemberDescriptorType):

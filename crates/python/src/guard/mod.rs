@@ -64,7 +64,21 @@ pub(crate) enum Check {
 /// The objects that decide what a function does. Its closure cells are its own for good.
 pub(crate) struct FunctionState {
     function: Held,
-    parts: [Option<Held>; 5],
+    /// Code, defaults, keyword defaults.
+    parts: [Option<Held>; 3],
+    /// Annotations and attributes: nothing if there are none, whether or not there is a dict for them.
+    dicts: [Option<Held>; 2],
+}
+
+/// Whether there is nothing in what may be a dict.
+///
+/// # Safety
+///
+/// `dict` is null or a live object.
+#[inline(always)]
+unsafe fn is_empty(dict: *mut ffi::PyObject) -> bool {
+    // SAFETY: as the caller promises; the size of an exact dict is read.
+    unsafe { dict.is_null() || ffi::PyDict_CheckExact(dict) != 0 && ffi::PyDict_Size(dict) == 0 }
 }
 
 impl FunctionState {
@@ -73,29 +87,41 @@ impl FunctionState {
         // SAFETY: the caller checked that this is a function; its parts are null or live objects.
         let own = |part| unsafe { Bound::from_borrowed_ptr_or_opt(py, part) }.map(|part| Held::strong(&part));
         // SAFETY: as above.
-        let parts = unsafe { Self::read(function.as_ptr()) }.map(own);
-        Self { function: Held::of(function), parts }
+        let dict = |dict| if unsafe { is_empty(dict) } { None } else { own(dict) };
+        // SAFETY: as above.
+        let (parts, dicts) = unsafe { Self::read(function.as_ptr()) };
+        Self { function: Held::of(function), parts: parts.map(own), dicts: dicts.map(dict) }
     }
 
-    /// Code, defaults, keyword defaults, annotations, attributes: borrowed, or null.
+    /// Whether the function has attributes of its own.
+    fn has_attributes(&self) -> bool {
+        self.dicts[1].is_some()
+    }
+
+    /// Code, defaults, keyword defaults; annotations, attributes: borrowed, or null.
     ///
     /// # Safety
     ///
     /// `function` is a live function.
     #[inline(always)]
-    unsafe fn read(function: *mut ffi::PyObject) -> [*mut ffi::PyObject; 5] {
+    unsafe fn read(function: *mut ffi::PyObject) -> ([*mut ffi::PyObject; 3], [*mut ffi::PyObject; 2]) {
         // SAFETY: as the caller promises.
         let head = unsafe { &*function.cast::<ffi::PyFunctionObject>() };
-        [head.func_code, head.func_defaults, head.func_kwdefaults, head.func_annotations, head.func_dict]
+        ([head.func_code, head.func_defaults, head.func_kwdefaults], [head.func_annotations, head.func_dict])
     }
 
     #[inline]
     fn holds(&self) -> bool {
         let Some(function) = self.function.pointer() else { return false };
         // SAFETY: the very function that the state was made of.
-        let found = unsafe { Self::read(function) };
+        let (parts, dicts) = unsafe { Self::read(function) };
         let known = |held: &Option<Held>| held.as_ref().map_or(std::ptr::null_mut(), Held::owned);
-        self.parts.iter().zip(found).all(|(held, found)| known(held) == found)
+        self.parts.iter().zip(parts).all(|(held, found)| known(held) == found)
+            && self.dicts.iter().zip(dicts).all(|(held, found)| match held {
+                Some(held) => held.owned() == found,
+                // SAFETY: what a live function has is null or a live object.
+                None => unsafe { is_empty(found) },
+            })
     }
 }
 
@@ -384,14 +410,16 @@ impl Guards {
         PyTuple::new(py, found)
     }
 
-    /// Watches what a function is made of.
+    /// Watches what a function is made of; returns whether it has attributes of its own.
     #[pyo3(signature = (function, /))]
-    fn function(&self, function: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn function(&self, function: &Bound<'_, PyAny>) -> PyResult<bool> {
         if function.get_type_ptr() != &raw mut ffi::PyFunction_Type {
             return Err(PyTypeError::new_err("expected a function"));
         }
-        self.add(function.py(), Check::Function(FunctionState::new(function)));
-        Ok(())
+        let state = FunctionState::new(function);
+        let has_attributes = state.has_attributes();
+        self.add(function.py(), Check::Function(state));
+        Ok(has_attributes)
     }
 
     /// Watches what a class and its bases define; false if that cannot be told.
@@ -466,7 +494,7 @@ impl Check {
             }
             Self::Function(state) => {
                 state.function.traverse(visit)?;
-                state.parts.iter().flatten().try_for_each(|held| held.traverse(visit))
+                state.parts.iter().chain(&state.dicts).flatten().try_for_each(|held| held.traverse(visit))
             }
             Self::Cell { function, content, .. } => {
                 function.traverse(visit)?;
