@@ -6,7 +6,7 @@ import sys
 import types
 from _weakref import ref
 
-from .kinds import module_of_class
+from .kinds import is_a, module_of_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
     pending = [annotation]
     while pending and len(found) < _MOST_CLASSES:
         one = pending.pop()
-        if isinstance(one, str):
+        if is_a(one, str):
             import re
 
             for chain in re.findall(r"[A-Za-z_][\w.]*", one):
@@ -54,7 +54,7 @@ def classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
                 for name in rest:
                     reached = getattr(reached, name, None)
                 pending += [reached] if isinstance(reached, type) else []
-        elif isinstance(one, type) and not isinstance(one, types.GenericAlias):
+        elif is_a(one, type) and not is_a(one, types.GenericAlias):
             found.append(one)
         else:
             pending += getattr(one, "__args__", None) or ()
@@ -82,7 +82,7 @@ def can_change(array: Any) -> bool:
         flags = getattr(array, "flags", None)
         if flags is None or not hasattr(flags, "writeable"):
             # Memory of something else: only `bytes` are known to stay as they are.
-            return not isinstance(array, bytes)
+            return not is_a(array, bytes)
         if flags.writeable:
             return True
         array = array.base

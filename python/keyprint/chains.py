@@ -270,11 +270,11 @@ class Chains:
         if not on_class or type(on_class[0]) is types.MemberDescriptorType:
             return Reached("absent", label)
         attribute = on_class[0]
-        if isinstance(attribute, types.FunctionType):
+        if is_a(attribute, types.FunctionType):
             return Reached("value", label, attribute, value, before.label)
-        if isinstance(attribute, staticmethod):
+        if is_a(attribute, staticmethod):
             return Reached("value", label, attribute.__func__)
-        if isinstance(attribute, classmethod):
+        if is_a(attribute, classmethod):
             return Reached("value", label, attribute.__func__, cls, before.label)
         return whole if hasattr(type(attribute), "__get__") else Reached("value", label, attribute)
 

@@ -20,7 +20,7 @@ from . import observable, rule
 from ._native import fingerprint
 from .captured import classes_in
 from .errors import FingerprintError
-from .kinds import module_of_class
+from .kinds import is_a, module_of_class
 from .metadata import has_opted_out
 from .observable import parts_of
 
@@ -81,13 +81,13 @@ def attributes(cls: type) -> dict[str, Any]:
             # What it does is said by the fields; whether it is there, and whose it is, is not.
             generated[name] = value.__qualname__
             continue
-        if isinstance(value, _DESCRIPTORS) and value.__objclass__ is cls and value.__name__ == name:
+        if is_a(value, _DESCRIPTORS) and value.__objclass__ is cls and value.__name__ == name:
             continue
         if name == "__abstractmethods__":
             value = sorted(value)
         if is_pydantic and (name in _PYDANTIC_NOISE or name.startswith("__pydantic_")):
             continue
-        if isinstance(cls, enum.EnumMeta) and (name in _ENUM_NOISE or isinstance(value, cls)):
+        if isinstance(cls, enum.EnumMeta) and (name in _ENUM_NOISE or is_a(value, cls)):
             continue
         found[name] = value
     found["__annotations__"] = annotation_texts(cls)
@@ -146,7 +146,7 @@ def _abstract_classes(cls: type) -> list[type]:
 def _member_parts(member: Any) -> tuple[Any, ...]:
     """Return what a member of an enum is: its value, what it is mixed with, and what was put on it."""
     value = None if type(member._value_) is object else member._value_
-    mixed = [read(member) for base, read in _MIXED.items() if isinstance(member, base)]
+    mixed = [read(member) for base, read in _MIXED.items() if is_a(member, base)]
     return value, mixed, _own_attributes(member)
 
 
@@ -222,12 +222,12 @@ def _pydantic_decorators(decorators: Any) -> list[Any]:
 
 def _is_generated(cls: type, value: Any) -> bool:
     """Whether a function was written by a decorator from fields, which count themselves."""
-    if not isinstance(value, types.FunctionType):
+    if not is_a(value, types.FunctionType):
         return False
     # `dataclasses` wraps what it writes for `repr`; what others wrap is theirs.
     wraps = value.__globals__.get("__name__") in ("dataclasses", "reprlib")
     inner = getattr(value, "__wrapped__", value) if wraps else value
-    code = inner.__code__ if isinstance(inner, types.FunctionType) else value.__code__
+    code = inner.__code__ if is_a(inner, types.FunctionType) else value.__code__
     if value.__module__ == "dataclasses" or value.__code__.co_filename.startswith("<attrs generated"):
         return True
     # What `dataclasses` writes is nested in a function of this name; before 3.11 code does not tell.

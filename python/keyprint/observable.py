@@ -14,6 +14,7 @@ from _thread import RLock, allocate_lock
 from . import rule
 from ._native import Description
 from .errors import FingerprintError
+from .kinds import is_a
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _ufunc(ufunc: Any) -> Any:
     import gc
 
     # Made of a function of the program, which nothing else leads to.
-    inside = [one for one in gc.get_referents(ufunc) if isinstance(one, (types.FunctionType, tuple))]
+    inside = [one for one in gc.get_referents(ufunc) if is_a(one, (types.FunctionType, tuple))]
     if not inside:
         return NotImplemented
     return rule.ordered(ufunc.__name__, ufunc.nin, ufunc.nout, inside, tag="keyprint ufunc")

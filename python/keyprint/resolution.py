@@ -275,7 +275,7 @@ class _Resolver:
 
         def read(value: Any) -> list[str | None]:
             found = [getattr(value, name, None) for name in names]
-            return [one if isinstance(one, str) else None for one in found]
+            return [one if is_a(one, str) else None for one in found]
 
         known = {label: read(value) for label, value in self._described.items()}
         self._put(what, fingerprint(list(known.items())), f"of {len(known)} objects", self._at)
@@ -1104,11 +1104,11 @@ class _Resolver:
                     continue
                 inner = getattr(attribute, "__func__", attribute)
                 label = f"{owner.label}.{name} of {module_of_class(base)}.{base.__qualname__}"
-                if isinstance(inner, types.FunctionType):
-                    is_static = isinstance(attribute, staticmethod)
+                if is_a(inner, types.FunctionType):
+                    is_static = is_a(attribute, staticmethod)
                     bound = None if is_static else value
                     self._add(Reached("value", label, inner, bound, owner.label), "called", where)
-                elif isinstance(attribute, property):
+                elif is_a(attribute, property):
                     for accessor in (attribute.fget, attribute.fset, attribute.fdel):
                         if isinstance(accessor, types.FunctionType):
                             found = Reached("value", label, accessor, value, owner.label)
@@ -1159,12 +1159,12 @@ class _Resolver:
 
 def _is_behaviour(value: Any) -> bool:
     """Whether a member of a class is followed as a function, and needs no watching of its own."""
-    if isinstance(value, (staticmethod, classmethod)):
+    if is_a(value, (staticmethod, classmethod)):
         return isinstance(value.__func__, types.FunctionType)
-    if isinstance(value, property):
+    if is_a(value, property):
         accessors = (value.fget, value.fset, value.fdel)
-        return all(isinstance(one, (types.FunctionType, type(None))) for one in accessors)
-    return isinstance(value, types.FunctionType)
+        return all(is_a(one, (types.FunctionType, type(None))) for one in accessors)
+    return is_a(value, types.FunctionType)
 
 
 def _table_behind(dispatcher: types.FunctionType) -> Any:

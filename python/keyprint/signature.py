@@ -563,9 +563,7 @@ class _Maker:
             names.append("__call__")
         for name in names:
             for attribute in lookup(cls, name):
-                inner = (
-                    attribute.__func__ if isinstance(attribute, (staticmethod, classmethod)) else attribute
-                )
+                inner = attribute.__func__ if is_a(attribute, (staticmethod, classmethod)) else attribute
                 for function in (inner, *_accessors(inner)):
                     if isinstance(function, types.FunctionType):
                         self._count(f"method {path}.{name}", self._resolution(function))
@@ -781,7 +779,7 @@ class _Maker:
             is_growing = False
             if "super whole" in node.get(HOW, ()):
                 for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
-                    if any(isinstance(one, types.FunctionType) for one in lookup(cls, name)):
+                    if any(is_a(one, types.FunctionType) for one in lookup(cls, name)):
                         grow(node, (name,), "super", where_of(node))
             for name in [name for name in node if name != HOW]:
                 found = [] if _stored(value, name) else list(lookup(cls, name))
@@ -813,10 +811,10 @@ class _Maker:
         if function is not None:
             return self._method(function, node, place)
         inner: Any = attribute
-        if isinstance(attribute, (staticmethod, classmethod)):
+        if is_a(attribute, (staticmethod, classmethod)):
             inner = attribute.__func__
         # The step for the object says that the class is what it was; what the attribute holds may change.
-        bound = type(value) if isinstance(attribute, classmethod) else None
+        bound = type(value) if is_a(attribute, classmethod) else None
         found = self._memo.of(inner, self._rules, bound)
         self._count(f"class attribute {place}", found)
         return found
@@ -1058,7 +1056,7 @@ def _slot_names(cls: type) -> list[str]:
     """Return the names of the slots that instances of a class keep members in."""
     kind = types.MemberDescriptorType
     return sorted(
-        {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, kind)}
+        {name for base in cls.__mro__ for name, one in vars(base).items() if is_a(one, kind)}
         - {"__dict__", "__weakref__"}
     )
 
@@ -1082,7 +1080,7 @@ def _dtype_digest(array: Any) -> bytes:
 def _is_number(value: Any) -> bool:
     """Whether something is a scalar of NumPy; those of structured types can be written to."""
     numpy = sys.modules.get("numpy")
-    return is_a(value, getattr(numpy, "generic", ())) and not isinstance(value, getattr(numpy, "void", ()))
+    return is_a(value, getattr(numpy, "generic", ())) and not is_a(value, getattr(numpy, "void", ()))
 
 
 def _is_constant(value: Any) -> bool:
@@ -1096,15 +1094,13 @@ def _is_computed(attribute: Any) -> bool:
     """Whether code decides what an attribute of a class is for an instance: properties and the like."""
     plain = (types.FunctionType, staticmethod, classmethod, types.MemberDescriptorType)
     return (
-        hasattr(type(attribute), "__get__")
-        and not isinstance(attribute, plain)
-        and function_of(attribute) is None
+        hasattr(type(attribute), "__get__") and not is_a(attribute, plain) and function_of(attribute) is None
     )
 
 
 def _accessors(attribute: Any) -> list[types.FunctionType]:
     found = [getattr(attribute, name, None) for name in ("fget", "fset", "fdel", "func")]
-    return [one for one in found if isinstance(one, types.FunctionType)]
+    return [one for one in found if is_a(one, types.FunctionType)]
 
 
 def _order(value: Any) -> list[str]:

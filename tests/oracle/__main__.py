@@ -35,6 +35,8 @@ def main() -> int:
                     print(report(shrink(judge, case), verdict, seed), end="\n\n", flush=True)
                 else:
                     print(f"seed {seed}: {verdict.kind}", flush=True)
+            if seed % 5000 == 0:
+                print(f"{seed - options.first + 1} pairs: {dict(counts.most_common())}", flush=True)
             if sys.stderr.isatty() and seed % 50 == 0:
                 rate = (seed - options.first + 1) / (time.monotonic() - begin)
                 print(
