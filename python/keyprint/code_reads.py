@@ -104,16 +104,22 @@ def _asked(code: CodeType) -> list[tuple[str, str]]:
     """Return what code asks of things in general, and members through which it may read anything."""
     dynamic = set(_dynamic_members())
     texts = [part for const in code.co_consts if isinstance(const, str) for part in const.split(".")]
+    instructions = list(dis.get_instructions(code))
+    # Interpreters write some of these names into classes; only reading members counts.
+    members = [str(one.argval) for one in instructions if one.opname in _MEMBERS]
     found = []
-    for name in dict.fromkeys([*code.co_names, *texts]):
+    for name in dict.fromkeys([*members, *texts]):
         if name in dynamic:
             found.append((name, "dynamic"))
         elif name in _ASKING:
             found.append((name, _ASKING[name]))
-    if any(one.opname == "IS_OP" for one in dis.get_instructions(code)):
+    if any(one.opname == "IS_OP" for one in instructions):
         found.append(("is", "identity"))
     return found
 
+
+#: Instructions that read members.
+_MEMBERS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
 
 #: Members that ask something of whatever they are read of.
 _ASKING = {

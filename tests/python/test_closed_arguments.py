@@ -480,3 +480,74 @@ def test_the_source_of_an_indented_function_is_python() -> None:
     assert source is not None
     assert isinstance(ast.parse(source).body[0], ast.FunctionDef)
     assert source.startswith("def method")
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        (
+            "import functools\n@functools.singledispatch\ndef g(x):\n    return 1\ndef f():\n    return g(2)\n",
+            "g.register(int, lambda x: 3)",
+        ),
+        (
+            "import functools\nclass C:\n    @functools.singledispatchmethod\n    def g(self, x):\n        return 1\nX = C()\n"
+            "def f():\n    return X.g(2)\n",
+            "C.g.register(int, lambda self, x: 3)",
+        ),
+        (
+            "import contextvars\nV = contextvars.ContextVar('v', default=1)\ndef f():\n    return V.get()\n",
+            "V.set(2)",
+        ),
+        (
+            "import enum\nclass E(enum.Enum):\n    A = 1\ndef f():\n    return [vars(e) for e in E]\n",
+            "E.A.note = 1",
+        ),
+        (
+            "import abc\nclass A(abc.ABC):\n    pass\ndef f():\n    return isinstance(3, A)\n",
+            "A.register(int)",
+        ),
+        ("class C:\n    pass\ndef f():\n    return C.__name__\n", "C.__name__ = 'D'"),
+        (
+            "def g():\n    'One.'\nL = [g]\ndef f():\n    return [h.__doc__ for h in L]\n",
+            "g.__doc__ = 'Two.'",
+        ),
+        (
+            "import dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int = 1\ndef f():\n    return dataclasses.fields(C)[0].default\n",
+            "C.__dataclass_fields__['x'].default = 5",
+        ),
+        (
+            "class C:\n    def __call__(self):\n        return self.n\nX = C()\nX.n = 1\nclass D:\n    run = staticmethod(X)\n"
+            "def f():\n    return D().run()\n",
+            "X.n = 2",
+        ),
+    ],
+)
+def test_changes_after_the_first_look_are_seen(load: Any, text: str, change: str) -> None:
+    module = load(text, "watched")
+    key = kp.FunctionKey(module.f)
+    assert key.is_current()
+    before = repr(module.f())
+    exec(change, vars(module))
+    assert repr(module.f()) != before
+    assert not key.is_current()
+
+
+def test_a_class_without_a_module(load: Any) -> None:
+    module = load("class C:\n    pass\ndef f():\n    return C()\n", "moduleless")
+    kernel = Counting(module.f)
+    assert kernel() == 1
+    scope: dict[str, Any] = {}
+    exec("D = type('D', (), {})", {"__builtins__": __builtins__}, scope)
+    module.C = scope["D"]
+    with pytest.raises(kp.DriftError, match=r"global `moduleless\.C`: class moduleless\.C -> class \?\.D"):
+        kernel()
+
+
+def test_bound_methods() -> None:
+    one, other = Store(1), Store(2)
+    assert kp.FunctionKey(one.is_float) != kp.FunctionKey(Store(1.0).is_float)
+    assert kp.FunctionKey(one.is_float) == kp.FunctionKey(other.is_float), (
+        "the type of the member is read, and no more"
+    )
+    with pytest.raises(kp.FunctionKeyError, match="bound to an object"):
+        kp.jit(one.is_float, compile=lambda spec: None)

@@ -488,3 +488,27 @@ def test_annotations_that_are_postponed_know_local_names():
         @kp.kernel
         def other(x: not_there):  # noqa: F821
             pass
+
+
+@kp.data_oriented
+class Listed:
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    @kp.kernel
+    def fill(self, out: kp.types.NDArray[kp.i32, 1]):
+        for i in out:
+            out[i] = self.sizes[1]
+
+
+def test_list_members_are_stored(tmp_path):
+    kp.init(offline_cache_file_path=str(tmp_path))
+    out = np.zeros(3, np.int32)
+    Listed([1, 5]).fill(out)
+    assert out.tolist() == [5, 5, 5]
+    assert Listed.fill.observations.stored == 1
+    Listed([1, 6]).fill(out)
+    assert out.tolist() == [6, 6, 6]
+    Listed([1, 5]).fill(out)
+    assert out.tolist() == [5, 5, 5]
+    assert Listed.fill.observations.compiled == 2
