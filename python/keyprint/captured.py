@@ -1,4 +1,4 @@
-"""What can be told of values that a function captures: where they come from, and whether they can change."""
+"""What can be told of values that a function captures: where they come from, whether they can change, and how."""
 
 from __future__ import annotations
 
@@ -13,10 +13,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-__all__ = ["can_change", "classes_in", "in_order", "is_made", "is_same_dict", "weakly"]
+__all__ = [
+    "PLAIN",
+    "can_change",
+    "classes_in",
+    "has_parts",
+    "in_order",
+    "is_behaviour",
+    "is_enum",
+    "is_made",
+    "is_same_by_nature",
+    "is_same_dict",
+    "only_adds",
+    "table_behind",
+    "weakly",
+]
 
 #: More classes than this are not looked for in one annotation.
 _MOST_CLASSES: Final = 256
+
+
+#: Types of values without parts.
+PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+
+#: Methods of builtin containers that look at nothing of what is there.
+_ADDERS: Final[dict[type, frozenset[str]]] = {
+    list: frozenset({"append", "clear", "extend", "insert", "reverse"}),
+    set: frozenset({"add", "clear", "discard", "update"}),
+    dict: frozenset({"clear", "setdefault", "update"}),
+    bytearray: frozenset({"append", "clear", "extend"}),
+}
 
 
 def is_made(cls: type) -> bool:
@@ -87,3 +113,61 @@ def can_change(array: Any) -> bool:
             return True
         array = array.base
     return False
+
+
+def is_behaviour(value: Any) -> bool:
+    """Whether a member of a class is followed as a function, and needs no watching of its own."""
+    if is_a(value, (staticmethod, classmethod)):
+        return isinstance(value.__func__, types.FunctionType)
+    if is_a(value, property):
+        accessors = (value.fget, value.fset, value.fdel)
+        return all(is_a(one, (types.FunctionType, type(None))) for one in accessors)
+    return is_a(value, types.FunctionType)
+
+
+def table_behind(dispatcher: types.FunctionType) -> Any:
+    """Return the table that `functools.singledispatch` looks functions up in."""
+    dispatch = vars(dispatcher).get("dispatch")
+    if isinstance(dispatch, types.FunctionType) and "registry" in dispatch.__code__.co_freevars:
+        at = dispatch.__code__.co_freevars.index("registry")
+        found = (dispatch.__closure__ or ())[at].cell_contents
+        return found if type(found) is dict else None
+    return None
+
+
+def only_adds(owner: Any, method: str) -> bool:
+    """Whether a method of a container adds to it whatever is there."""
+    kind = type(owner)
+    if kind.__module__ == "collections":
+        names = {
+            "Counter": ("update", "clear"),
+            "deque": ("append", "appendleft", "extend", "extendleft", "clear"),
+        }
+        if method not in names.get(kind.__name__, ()):
+            return False
+    elif method not in _ADDERS.get(kind, frozenset()):
+        return False
+    # Keys are compared with those that are there, by code of their classes.
+    return kind in (list, bytearray) or kind.__name__ == "deque" or all(type(one) in PLAIN for one in owner)
+
+
+def is_enum(cls: type) -> bool:
+    enum = sys.modules.get("enum")
+    return enum is not None and isinstance(cls, enum.EnumMeta)
+
+
+def is_same_by_nature(value: Any) -> bool:
+    """Whether there is one of a value for all: constants, small numbers, short texts."""
+    if type(value) is int:
+        return -5 <= value <= 256
+    return (
+        value is None
+        or type(value) in (bool, type(Ellipsis))
+        or (type(value) in (str, bytes) and len(value) < 2)
+    )
+
+
+def has_parts(value: Any) -> bool:
+    """Whether a value says more if what is in it is told."""
+    plain = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+    return type(value) not in PLAIN and not is_a(value, plain)

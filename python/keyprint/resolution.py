@@ -23,7 +23,21 @@ from _weakref import ref
 
 from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _short_text, fingerprint
-from .captured import can_change, classes_in, in_order, is_made, is_same_dict, weakly
+from .captured import (
+    PLAIN,
+    can_change,
+    classes_in,
+    has_parts,
+    in_order,
+    is_behaviour,
+    is_enum,
+    is_made,
+    is_same_by_nature,
+    is_same_dict,
+    only_adds,
+    table_behind,
+    weakly,
+)
 from .chains import WRAPPER_TYPES, Chains, Reached, function_of, lookup, sets_members
 from .dynamic_access import asks_of, check_function, check_name, check_value, dynamic
 from .errors import FingerprintError, FunctionKeyError
@@ -53,22 +67,13 @@ _ABSENT: Final = ("absent",)
 _FUTURE: Final = 0x1FE0000
 
 #: Types of values that go into nothing but themselves when something is added to them.
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
-_VALUES: Final = (*_PLAIN, tuple, frozenset)
+_VALUES: Final = (*PLAIN, tuple, frozenset)
 
 #: What code can ask of things in general.
 _ASKS: Final = frozenset({"annotations", "documentation", "identity", "names", "order"})
 
 #: How something is used that is written.
 _WRITES: Final = frozenset({"assigned", "mutated", "stored", "updated", "written"})
-
-#: Methods of builtin containers that look at nothing of what is there.
-_ADDERS: Final[dict[type, frozenset[str]]] = {
-    list: frozenset({"append", "clear", "extend", "insert", "reverse"}),
-    set: frozenset({"add", "clear", "discard", "update"}),
-    dict: frozenset({"clear", "setdefault", "update"}),
-    bytearray: frozenset({"append", "clear", "extend"}),
-}
 
 #: The ends that a use can come to, besides being refused.
 FOLLOWED: Final = "followed"
@@ -304,9 +309,9 @@ class _Resolver:
             captured.update({label: (one, [(id(one), True)]) for label, one in others.items()})
         for label in sorted(captured):
             value, met = captured[label]
-            if _is_same_by_nature(value) or is_a(value, (type, types.ModuleType, types.FunctionType)):
+            if is_same_by_nature(value) or is_a(value, (type, types.ModuleType, types.FunctionType)):
                 continue
-            if is_asked and not met and not _is_same_by_nature(value):
+            if is_asked and not met and not is_same_by_nature(value):
                 met = [(id(value), True)]
             for at, (address, is_told_apart) in enumerate(met):
                 known = first.setdefault(address, (label, at))
@@ -453,7 +458,7 @@ class _Resolver:
             self._written.setdefault(label, reached.holder if how == "assigned" else owner)
         if how == "mutated" and not reached.is_early:
             owner = value if reached.owner is None else reached.owner
-            if _only_adds(owner, reached.name):
+            if only_adds(owner, reached.name):
                 # The method of a builtin: of what it adds to, nothing is read but the type.
                 value, reached, how = owner, Reached("value", label, owner), "type"
         elif how == "assigned" and reached.state != "whole":
@@ -517,7 +522,7 @@ class _Resolver:
         if kind not in (list, bytearray, dict):
             return False
         plain = [*value, *value.values()] if kind is dict and how == "updated" else list(value)
-        if (kind is dict or how == "updated") and not all(type(one) in _PLAIN for one in plain):
+        if (kind is dict or how == "updated") and not all(type(one) in PLAIN for one in plain):
             # Code of their classes runs when they are compared or added to.
             return False
         known = places()
@@ -541,7 +546,7 @@ class _Resolver:
             else:
                 raise
         self._put(label, digest, _text(value), where)
-        if label not in self.parts and _has_parts(value):
+        if label not in self.parts and has_parts(value):
             from .summary import describe
 
             try:
@@ -693,7 +698,7 @@ class _Resolver:
         registry = vars(function).get("registry")
         if registry is not None and module_of(function) == "functools":
             # What `singledispatch` makes also holds caches.
-            table = _table_behind(function)
+            table = table_behind(function)
             if table is None or not self.guards.value(table):
                 known = dict(registry)
                 self.chains.rechecks.append(lambda: dict(registry) == known)
@@ -873,10 +878,10 @@ class _Resolver:
             parts.append((attribute, bytes(digest)))
             for other in in_order(classes):
                 self._class(other)
-            if not _is_behaviour(value) and not self.guards.value(value):
+            if not is_behaviour(value) and not self.guards.value(value):
                 self._recheck(value, digest, self._class_fingerprinter)
         self._watch_parts(cls)
-        for member in getattr(cls, "__members__", {}).values() if _is_enum(cls) else ():
+        for member in getattr(cls, "__members__", {}).values() if is_enum(cls) else ():
             # What is put on members changes nothing about their class.
             if not self.guards.value(member):
                 extras = vars(member)
@@ -894,10 +899,10 @@ class _Resolver:
         for value in list(own.values()):
             is_dispatch = type(value).__name__ == "singledispatchmethod"
             dispatcher = getattr(value, "dispatcher", None) if is_dispatch else None
-            table = _table_behind(dispatcher) if isinstance(dispatcher, types.FunctionType) else None
+            table = table_behind(dispatcher) if isinstance(dispatcher, types.FunctionType) else None
             if table is not None:
                 self.guards.value(table)
-        if _is_enum(cls) and "_flag_mask_" not in own:
+        if is_enum(cls) and "_flag_mask_" not in own:
             for name in ("_value2member_map_", "_member_map_", "_member_names_"):
                 self.guards.value(own.get(name))
 
@@ -1155,64 +1160,6 @@ class _Resolver:
             code="writable-array",
             hint="pass it as an argument, or make it read-only: `array.flags.writeable = False`",
         )
-
-
-def _is_behaviour(value: Any) -> bool:
-    """Whether a member of a class is followed as a function, and needs no watching of its own."""
-    if is_a(value, (staticmethod, classmethod)):
-        return isinstance(value.__func__, types.FunctionType)
-    if is_a(value, property):
-        accessors = (value.fget, value.fset, value.fdel)
-        return all(is_a(one, (types.FunctionType, type(None))) for one in accessors)
-    return is_a(value, types.FunctionType)
-
-
-def _table_behind(dispatcher: types.FunctionType) -> Any:
-    """Return the table that `functools.singledispatch` looks functions up in."""
-    dispatch = vars(dispatcher).get("dispatch")
-    if isinstance(dispatch, types.FunctionType) and "registry" in dispatch.__code__.co_freevars:
-        at = dispatch.__code__.co_freevars.index("registry")
-        found = (dispatch.__closure__ or ())[at].cell_contents
-        return found if type(found) is dict else None
-    return None
-
-
-def _has_parts(value: Any) -> bool:
-    """Whether a value says more if what is in it is told."""
-    plain = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
-    return type(value) not in _PLAIN and not is_a(value, plain)
-
-
-def _only_adds(owner: Any, method: str) -> bool:
-    """Whether a method of a container adds to it whatever is there."""
-    kind = type(owner)
-    if kind.__module__ == "collections":
-        names = {
-            "Counter": ("update", "clear"),
-            "deque": ("append", "appendleft", "extend", "extendleft", "clear"),
-        }
-        if method not in names.get(kind.__name__, ()):
-            return False
-    elif method not in _ADDERS.get(kind, frozenset()):
-        return False
-    # Keys are compared with those that are there, by code of their classes.
-    return kind in (list, bytearray) or kind.__name__ == "deque" or all(type(one) in _PLAIN for one in owner)
-
-
-def _is_enum(cls: type) -> bool:
-    enum = sys.modules.get("enum")
-    return enum is not None and isinstance(cls, enum.EnumMeta)
-
-
-def _is_same_by_nature(value: Any) -> bool:
-    """Whether there is one of a value for all: constants, small numbers, short texts."""
-    if type(value) is int:
-        return -5 <= value <= 256
-    return (
-        value is None
-        or type(value) in (bool, type(Ellipsis))
-        or (type(value) in (str, bytes) and len(value) < 2)
-    )
 
 
 def _name(label: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import traceback
@@ -18,21 +19,43 @@ import keyprint as kp
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
-#: A program that takes longer hangs.
+#: A key that takes longer hangs.
 _SECONDS = 20
+
+#: A program that takes longer does not end.
+_RESULT_SECONDS = 1.0
+
+#: One that takes more memory does not end, either.
+_MEMORY = 2 << 30
 
 
 def _shown(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
+class _TooLong(BaseException):
+    """A program that does not end, or fills the memory: nothing to compare."""
+
+
+def _stop(*_: object) -> None:
+    raise _TooLong
+
+
 def _result(f: Any) -> str:
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, _RESULT_SECONDS)
     try:
         return _shown(f())
+    except MemoryError:
+        raise _TooLong from None
     except RecursionError:
         return "raised RecursionError"
     except Exception as error:
         return f"raised {type(error).__name__}: {_shown(error.args)}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.alarm(_SECONDS)
 
 
 def _key(f: Any) -> dict[str, Any]:
@@ -85,6 +108,7 @@ _KINDS = {"edited": _edited, "changed": _changed}
 
 def _run(request: dict[str, Any], answer_to: int) -> None:
     signal.alarm(_SECONDS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     devnull = os.open(os.devnull, os.O_RDWR)
     os.dup2(devnull, 1)
     os.dup2(devnull, 2)
