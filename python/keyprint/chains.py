@@ -29,6 +29,7 @@ __all__ = [
     "Chains",
     "Reached",
     "function_of",
+    "is_slot",
     "keeps_members",
     "lookup",
     "sets_members",
@@ -258,9 +259,8 @@ class Chains:
             if kind.__name__ == "cached_property":
                 # Whether it was computed already must not show.
                 return whole
-            is_slot = kind is types.MemberDescriptorType
-            if not is_slot and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
-                # A property reads whatever it wants.
+            if not is_slot(on_class[0]) and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+                # A property reads whatever it wants, and so does a member of a class written in C.
                 return whole
         found = self.guards.member(value, name)
         if found is None:
@@ -322,6 +322,13 @@ def keeps_members(cls: type) -> bool:
     is_usual = lookup(cls, "__getattribute__") == (object.__getattribute__,)
     is_usual = is_usual and lookup(cls, "__class__") == lookup(object, "__class__")
     return is_usual and not lookup(cls, "__getattr__") and bool(cls.__flags__ & HEAP_TYPE)
+
+
+def is_slot(attribute: Any) -> bool:
+    """Whether an attribute of a class is a slot of a class written in Python: native ones have members of their own."""
+    if type(attribute) is not types.MemberDescriptorType:
+        return False
+    return "__slots__" in vars(attribute.__objclass__)
 
 
 def sets_members(value: Any) -> bool:

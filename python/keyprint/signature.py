@@ -18,7 +18,7 @@ from _weakref import ref
 from . import observable, rule
 from ._native import Fingerprint, Fingerprinter, Guards, NdArray, _array_spec, _short_text, fingerprint
 from .argument import Argument, foreign_array, numpy_array, type_name
-from .chains import function_of, keeps_members, lookup
+from .chains import function_of, is_slot, keeps_members, lookup
 from .errors import FingerprintError, FunctionKeyError, SignatureError
 from .keys import ShownParts
 from .kinds import is_a
@@ -1092,9 +1092,12 @@ def _is_constant(value: Any) -> bool:
 
 def _is_computed(attribute: Any) -> bool:
     """Whether code decides what an attribute of a class is for an instance: properties and the like."""
-    plain = (types.FunctionType, staticmethod, classmethod, types.MemberDescriptorType)
+    plain = (types.FunctionType, staticmethod, classmethod)
     return (
-        hasattr(type(attribute), "__get__") and not is_a(attribute, plain) and function_of(attribute) is None
+        hasattr(type(attribute), "__get__")
+        and not is_slot(attribute)
+        and not is_a(attribute, plain)
+        and function_of(attribute) is None
     )
 
 

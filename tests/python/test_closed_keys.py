@@ -381,6 +381,19 @@ CASES |= {
         "import threading\nL = threading.local()\nL.x = 1\ndef f():\n    return L.x\n",
         other=[("L.x = 1", "L.x = 2")],
     ),
+    "members of native classes": Case(
+        "import re\nX = re.compile('a')\ndef f():\n    return X.pattern\n",
+        other=[("'a'", "'b'")],
+    ),
+    "members of a partial": Case(
+        "import functools\nX = functools.partial(max, 1)\ndef f():\n    return X.args\n",
+        other=[("max, 1", "max, 2")],
+    ),
+    "slots that are not set": Case(
+        "class C:\n    __slots__ = ('a', 'b')\nX = C()\nX.a = 1\ndef f():\n    return getattr(X, 'b', 0)\n",
+        other=[("X.a = 1", "X.b = 1")],
+        same=[("X.a = 1", "X.a = 2")],
+    ),
     "a module that is written to": Case(
         "import program\nN = 1\nM = 2\ndef f():\n    program.N = 5\n    return M\n",
         other=[("M = 2", "M = 3")],
