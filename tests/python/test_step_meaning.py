@@ -305,3 +305,23 @@ def test_functions_of_packages_and_builtins_are_steps(tmp_path: Path) -> None:
     assert kp.CachedStep(json.dumps, input_key=kp.fingerprint, store=store)([1]) == "[1]"
     step = kp.CachedStep(np.sum, input_key=kp.fingerprint, store=store)
     assert any(name.startswith("package numpy") for name in step.key([1]).components)
+
+
+def _made(n: int) -> Any:
+    def g() -> int:
+        return n
+
+    return g
+
+
+def test_functions_of_one_name_among_inputs_are_told_apart(module: Any) -> None:
+    step = kp.cached(lambda fs: [f() for f in fs])
+    one, two = _made(1), _made(2)
+    assert [step([one, two]), step([two, one]), step([one, one]), step([_made(1), _made(2)])] == [
+        *([1, 2], [2, 1], [1, 1], [1, 2]),
+    ]
+    m = module("import functools\n@functools.lru_cache\ndef g(): return 1\n", "memoised")
+    call = kp.cached(lambda g: g())
+    assert call(m.g) == 1
+    m = module("import functools\n@functools.lru_cache\ndef g(): return 2\n", "memoised")
+    assert call(m.g) == 2
