@@ -9,6 +9,7 @@ import dis
 from types import CodeType
 
 from ._native import _dynamic_members
+from .dynamic_access import ASKING_MEMBERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def _asked(code: CodeType) -> list[tuple[str, str]]:
     for name in dict.fromkeys([*members, *texts]):
         if name in dynamic:
             found.append((name, "dynamic"))
-        elif name in _ASKING:
-            found.append((name, _ASKING[name]))
+        elif name in ASKING_MEMBERS:
+            found.append((name, ASKING_MEMBERS[name]))
     if any(one.opname == "IS_OP" for one in instructions):
         found.append(("is", "identity"))
     return found
@@ -120,16 +121,6 @@ def _asked(code: CodeType) -> list[tuple[str, str]]:
 
 #: Instructions that read members.
 _MEMBERS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
-
-#: Members that ask something of whatever they are read of.
-_ASKING = {
-    "__doc__": "documentation",
-    "__dict__": "order",
-    **dict.fromkeys(
-        ("__annotations__", "__dataclass_fields__", "__signature__", "model_fields"), "annotations"
-    ),
-    **dict.fromkeys(("__module__", "__name__", "__qualname__"), "names"),
-}
 
 
 def _in_order(code: CodeType, count: int) -> list[str]:

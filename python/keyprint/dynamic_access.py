@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .function_entry import Where
 
-__all__ = ["asks_of", "check_function", "check_name", "check_value", "dynamic"]
+__all__ = ["ASKING_MEMBERS", "asks_of", "check_function", "check_name", "check_value", "dynamic"]
 
 _NAMES: Final = "read what is needed by name"
 _ENVIRONMENT: Final = (
@@ -86,11 +86,15 @@ _ASKING: Final[dict[tuple[str, str], str]] = {
     ("copy", "deepcopy"): "identity",
 }
 
-#: Members that ask something, where only their names are known.
-_ASKING_MEMBERS: Final = {
+#: Members that ask something of whatever they are read of, where only their names are known: in texts and byte code.
+ASKING_MEMBERS: Final = {
     "__doc__": "documentation",
     "__dict__": "order",
-    **dict.fromkeys(("__annotations__", "__dataclass_fields__", "__signature__"), "annotations"),
+    **dict.fromkeys(
+        ("__annotations__", "__attrs_attrs__", "__dataclass_fields__", "__signature__", "model_fields"),
+        "annotations",
+    ),
+    **dict.fromkeys(("__module__", "__name__", "__qualname__"), "names"),
 }
 
 
@@ -113,8 +117,8 @@ def check_name(text: str, where: Where) -> set[str]:
     for name in text.split(".") if len(text) < _LONGEST else ():
         if name in _dynamic():
             raise dynamic(f"`{name}`, by a text that names it,", where)
-        if name in _ASKING_MEMBERS:
-            asked.add(_ASKING_MEMBERS[name])
+        if name in ASKING_MEMBERS:
+            asked.add(ASKING_MEMBERS[name])
     return asked
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-__all__ = ["LOCKS", "is_log_call", "is_standard_stream", "parts_of", "rules"]
+__all__ = ["is_log_call", "is_standard_stream", "parts_of", "rules"]
 
 #: Types of what synchronises.
-LOCKS: Final = (type(allocate_lock()), type(RLock()))
+_LOCKS: Final = (type(allocate_lock()), type(RLock()))
 
 #: What a logger is asked to do, and answers nothing.
 _LOG_CALLS: Final = frozenset(
@@ -37,7 +37,7 @@ def rules() -> dict[type, Any]:
     found: dict[type, Any] = {
         BaseException: _exception,
         # What synchronises holds nothing that is computed with.
-        **{kind: rule.leaf(kind.__qualname__, tag="keyprint lock") for kind in LOCKS},
+        **{kind: rule.leaf(kind.__qualname__, tag="keyprint lock") for kind in _LOCKS},
         **{type(getattr({}, name)()): _view for name in ("keys", "values", "items")},
         property: parts_of("fget", "fset", "fdel"),
         staticmethod: parts_of("__func__"),

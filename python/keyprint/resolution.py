@@ -46,6 +46,7 @@ from .keys import ShownParts
 from .kinds import is_a, module_of_class
 from .packages import INTERPRETER
 from .reads import effective
+from .sources import FUTURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,9 +63,6 @@ __all__ = ["Resolution", "Rules", "resolve"]
 _ATTEMPTS: Final = 64
 
 _ABSENT: Final = ("absent",)
-
-#: What `from __future__` leaves in the flags of code.
-_FUTURE: Final = 0x1FE0000
 
 #: Types of values that go into nothing but themselves when something is added to them.
 _VALUES: Final = (*PLAIN, tuple, frozenset)
@@ -349,7 +347,7 @@ class _Resolver:
         if found is not None:
             uses: Any = found.uses
             # The same text may be compiled in several ways: with `-O`, after `from __future__ import ...`.
-            mode = (sys.flags.optimize, function.__code__.co_flags & _FUTURE)
+            mode = (sys.flags.optimize, function.__code__.co_flags & FUTURE)
             meaning: tuple[object, ...] = ("source", bytes(found.digest), self._decorators(entry), mode)
         else:
             from .code_reads import reads_of

@@ -388,11 +388,7 @@ class _Maker:
         try:
             return bytes(self._resolution(value).fingerprint)
         except FunctionKeyError as error:
-            raise SignatureError(
-                f"the argument `{path}` cannot be identified: {error.args[0]}",
-                code=error.code,
-                hint=error.hint,
-            ) from error
+            raise _not_identified(path, error) from error
 
     def _value(self, value: Any, source: tuple[Any, ...]) -> Argument:
         step = self._step(source, ("equal",))
@@ -706,11 +702,7 @@ class _Maker:
         try:
             resolution = self._resolution(value)
         except FunctionKeyError as error:
-            raise SignatureError(
-                f"the argument `{path}` cannot be identified: {error.args[0]}",
-                code=error.code,
-                hint=error.hint,
-            ) from error
+            raise _not_identified(path, error) from error
         step = self._step(source, ("same",))
         self.found.guards.append(resolution.guards)
         name = getattr(value, "__qualname__", None) or type_name(value)
@@ -981,6 +973,13 @@ class Memo:
     def forget(self) -> None:
         self._known.clear()
         self._defined.clear()
+
+
+def _not_identified(path: str, error: FunctionKeyError) -> SignatureError:
+    """Return the error for an argument that holds something which has no function key."""
+    return SignatureError(
+        f"the argument `{path}` cannot be identified: {error.args[0]}", code=error.code, hint=error.hint
+    )
 
 
 def _said(signature: Any) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .store import Store
 
-__all__ = ["Source", "Sources"]
+__all__ = ["FUTURE", "Source", "Sources"]
 
 #: What byte code depends on, besides its source.
 _INTERPRETER: Final = f"{sys.implementation.cache_tag} {sys.hexversion:x} optimize={sys.flags.optimize}"
@@ -32,7 +32,7 @@ _INTERPRETER: Final = f"{sys.implementation.cache_tag} {sys.hexversion:x} optimi
 _PART: Final = "table"
 
 #: What `from __future__` leaves in the flags of code.
-_FUTURE: Final = 0x1FE0000
+FUTURE: Final = 0x1FE0000
 
 
 class Source:
@@ -154,7 +154,7 @@ class Sources:
             known.stamp = stamp
             return known
         # Cells and the like are compiled as those before them have asked for.
-        flags = code.co_flags & _FUTURE if name.startswith("<") else 0
+        flags = code.co_flags & FUTURE if name.startswith("<") else 0
         file = _File(name, digest, self._table(name, content, digest, flags), stamp)
         self._files[name] = file
         return file
