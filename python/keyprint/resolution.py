@@ -194,7 +194,8 @@ class _Resolver:
         self._pending: list[FunctionEntry] = []
         self._kept: list[Any] = []
         self._is_running = True
-        self._classes: dict[type, str] = {}
+        #: By identity: a metaclass may say what is equal, and leave classes without a hash.
+        self._classes: dict[int, tuple[str, type]] = {}
         #: Values that are handed to parameters of functions: entry, parameter, label, value.
         self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
         self._followed: set[tuple[Any, ...]] = set()
@@ -292,7 +293,11 @@ class _Resolver:
             counted = len(self._described)
             for value in list(self._described.values()):
                 names = vars(sys.modules.get(getattr(value, "__module__", ""), types))
-                for annotation in dict(getattr(value, "__annotations__", None) or {}).values():
+                # Asking a class for annotations that it has not leaves an empty dict in it.
+                held = (
+                    vars(value).get("__annotations__") if is_a(value, type) else value.__annotations__
+                )
+                for annotation in list(held.values()) if isinstance(held, dict) else ():
                     for one in classes_in(annotation, names):
                         self._class(one)
 
@@ -843,17 +848,19 @@ class _Resolver:
 
     def _class(self, cls: type) -> str:
         """Count what a class defines, if it belongs to the program; return what it is called."""
-        known = self._classes.get(cls)
+        known = self._classes.get(id(cls))
         if known is not None:
-            return known
-        name = self._classes[cls] = f"{module_of_class(cls)}.{cls.__qualname__}"
+            return known[0]
+        name = f"{module_of_class(cls)}.{cls.__qualname__}"
+        self._classes[id(cls)] = name, cls
         self._registered(cls)
         is_builtin = module_of_class(cls) == "builtins" and not is_made(cls)
         if cls is object or is_builtin or self._version_of(cls) is not None:
             return name
         number = self._names[name] = self._names.get(name, 0) + 1
         if number > 1:
-            name = self._classes[cls] = f"{name} #{number}"
+            name = f"{name} #{number}"
+            self._classes[id(cls)] = name, cls
         if self._native_module(module_of_class(cls)):
             return name
         from .class_parts import RULES, attributes

@@ -4,7 +4,8 @@ A function's code says which file it was compiled from, and in which line it beg
 and looked up by its digest in a table: one parse per version of a file, kept in a store, so that a warm
 process parses nothing. A table also holds digests of what the interpreter compiles the file to. Only if
 the loaded code is that, the source is taken for the function's own: a file that was edited after it was
-imported, or whose import rewrote it, does not speak for the code that runs.
+imported, or whose import rewrote it, does not speak for the code that runs. What pytest makes of assertions
+means the same, so what it compiles a file to counts, too.
 """
 
 from __future__ import annotations
@@ -155,12 +156,17 @@ class Sources:
             return known
         # Cells and the like are compiled as those before them have asked for.
         flags = code.co_flags & FUTURE if name.startswith("<") else 0
-        file = _File(name, digest, self._table(name, content, digest, flags), stamp)
+        file = _File(name, digest, self._table(name, content, digest, flags, _rewriter(globals_)), stamp)
         self._files[name] = file
         return file
 
-    def _table(self, name: str, content: bytes, digest: Fingerprint, flags: int) -> SourceTable | None:
-        key = Key("source table", {"file": digest, "interpreter": _INTERPRETER, "flags": flags})
+    def _table(
+        self, name: str, content: bytes, digest: Fingerprint, flags: int, rewriter: _Rewriter | None
+    ) -> SourceTable | None:
+        parts = {"file": digest, "interpreter": _INTERPRETER, "flags": flags}
+        if rewriter is not None:
+            parts["rewriter"] = rewriter.identity
+        key = Key("source table", parts)
         if self._store is not None:
             entry = self._store.get(key)
             if entry is not None:
@@ -168,7 +174,7 @@ class Sources:
                 if table is not None:
                     return table
         self.parsed += 1
-        table = _parse(name, content, flags)
+        table = _parse(name, content, flags, rewriter)
         if table is not None and self._store is not None:
             self._store.put(key, {_PART: table.to_bytes()}, {"functions": len(table)})
         return table
@@ -212,7 +218,38 @@ def _decoded(content: bytes) -> str | None:
         return None
 
 
-def _parse(name: str, content: bytes, flags: int) -> SourceTable | None:
+class _Rewriter:
+    """What makes other code of a file than the interpreter does: pytest, of the assertions in tests."""
+
+    __slots__ = ("identity", "rewrite")
+
+    def __init__(self, identity: tuple[Any, ...], rewrite: Callable[[str, bytes], CodeType]) -> None:
+        self.identity = identity
+        #: Returns what it makes of a file.
+        self.rewrite = rewrite
+
+
+def _rewriter(globals_: dict[str, Any]) -> _Rewriter | None:
+    """Return what has rewritten a module when it was loaded, if that means the same."""
+    loader = getattr(globals_.get("__spec__"), "loader", None) or globals_.get("__loader__")
+    module = sys.modules.get("_pytest.assertion.rewrite")
+    hook = getattr(module, "AssertionRewritingHook", None)
+    if module is None or hook is None or not isinstance(loader, hook):
+        return None
+    config = getattr(loader, "config", None)
+
+    def rewrite(name: str, content: bytes) -> CodeType:
+        import ast
+
+        tree = ast.parse(content, filename=name)
+        module.rewrite_asserts(tree, content, name, config)
+        return compile(tree, name, "exec", dont_inherit=True)
+
+    has_hook = bool(config is not None and config.getini("enable_assertion_pass_hook"))
+    return _Rewriter(("pytest", getattr(module, "version", ""), has_hook), rewrite)
+
+
+def _parse(name: str, content: bytes, flags: int, rewriter: _Rewriter | None) -> SourceTable | None:
     """Return the table of a file, with what the interpreter compiles it to; nothing if it is no Python."""
     import warnings
 
@@ -223,9 +260,17 @@ def _parse(name: str, content: bytes, flags: int) -> SourceTable | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = compile(content, name, "exec", flags=flags, dont_inherit=True)
+            modules = [module] if rewriter is None else [module, rewriter.rewrite(name, content)]
         table = SourceTable.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    for module in modules:
+        table = table.with_codes(_codes_in(module))
+    return table
+
+
+def _codes_in(module: CodeType) -> list[tuple[str, int, list[str], bytes]]:
+    """Return the code of all functions of a module: names, lines, parameters, digests."""
     codes = []
     pending = [module]
     while pending:
@@ -235,7 +280,7 @@ def _parse(name: str, content: bytes, flags: int) -> SourceTable | None:
         if code.co_flags & _OWN_LOCALS:
             digest = bytes(fingerprint(code, mode="lenient"))
             codes.append((code.co_name, code.co_firstlineno, parameters_of(code), digest))
-    return table.with_codes(codes)
+    return codes
 
 
 #: `CO_OPTIMIZED | CO_NEWLOCALS`: functions, and comprehensions, which no line of a table names.

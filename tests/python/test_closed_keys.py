@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from key_cases import Case, check, keys_of, write
 
 # What each program reads in a roundabout way must count; what stands beside it must not.
 CASES: dict[str, Case] = {
+    "classes that cannot be hashed": Case(
+        "class M(type):\n    def __eq__(self, other):\n        return True\nclass K(metaclass=M):\n"
+        "    def read(self):\n        return 1\nX = K()\ndef f():\n    return K().read(), X.read(), K\n",
+        other=[("return 1", "return 2"), ("return True", "return False")],
+        same=[("X = K()", "X = K()\nY = K()")],
+    ),
     # -- Methods that are not followed, on objects that are captured
     "UserDict": Case(
         "import collections\nCFG = collections.UserDict(tile=1)\ndef f():\n    return CFG.get('tile')\n",
@@ -442,3 +452,18 @@ def test_key(keys: dict[str, str], name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(keys: dict[str, str], name: str) -> None:
     assert keys[f"refused {name}"] == f"error {REFUSED[name][1]}"
+
+
+def test_looking_leaves_nothing_behind(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "program": "class C:\n    def read(self):\n        return getattr(self, '__annotations__', 0)\n"
+            "def f():\n    return sorted(vars(C)), C().read()\n"
+        },
+    )
+    code = (
+        "import program, keyprint as kp\nbefore = sorted(vars(program.C))\nkp.FunctionKey(program.f)\n"
+        "assert sorted(vars(program.C)) == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

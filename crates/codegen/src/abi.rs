@@ -10,7 +10,7 @@ use crate::c_functions::CFunctions;
 use crate::statement::Writer;
 
 /// Raised whenever generated code and runtime would not understand each other any more.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// What a kernel is called with, in order; its results follow. A kernel with checkpoints has no results, but a
 /// word in their place: the checkpoint that it begins at, and then the one that it ended at. 0 is none, and the
@@ -251,7 +251,7 @@ struct kp_part { const char *text; u64 length; u64 bits; u64 kind; };
 
 /* What the runtime offers. */
 struct kp_runtime {
-  void (*run)(void (*task)(void *, i64, i64), void *context, i64 count, i64 grain);
+  void (*run)(void (*task)(void *, i64, i64), void *context, i64 count, i64 grain, i32 *stop);
   void (*fail)(struct kp_failure *, u32 site, u32 count, const char *kinds, const u64 *values);
   i32 (*report)(const struct kp_failure *);
   void (*print)(const struct kp_part *, u64 count);
@@ -260,6 +260,7 @@ struct kp_runtime {
   void (*lock)(void *);
   void (*fork)(void (*sections)(void *, i64, i64), void *context, i64 count, i64 *state);
   i32 (*poll)(void **token, struct kp_pace *);
+  i32 (*tick)(i32 *stop);
 };
 
 static const struct kp_runtime *kp;

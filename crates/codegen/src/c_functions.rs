@@ -9,13 +9,30 @@ use keyprint_lang::types::Scalar;
 pub(crate) struct CFunctions {
     found: Vec<(String, String)>,
     has_halves: bool,
+    has_whole: bool,
 }
+
+/// A float that is made whole and a float again must not become a negative zero: some compilers round it instead.
+const WHOLE: &str = r#"
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define KP_WHOLE(x) __builtin_assoc_barrier(x)
+#endif
+#endif
+#ifndef KP_WHOLE
+#define KP_WHOLE(x) (x)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("trapping-math")
+#endif
+#endif
+"#;
 
 impl CFunctions {
     pub(crate) fn text(&self) -> String {
         let halves = if self.has_halves { "typedef _Float16 f16;\n" } else { "" };
+        let whole = if self.has_whole { WHOLE } else { "" };
         let all: String = self.found.iter().map(|(_, text)| text.as_str()).collect();
-        format!("{halves}\n{all}")
+        format!("{halves}{whole}\n{all}")
     }
 
     /// The C type of numbers.
@@ -93,10 +110,11 @@ impl CFunctions {
             _ => ("0".to_owned(), "0".to_owned()),
         };
         let name = format!("kp_{}_to_{}", from.name(), to.name());
+        self.has_whole = true;
         self.add(name, |name| {
             format!(
-                "static inline {t} {name}({f} x) {{ return x >= {end} ? ({t}){top} : x > {low} ? ({t})x : \
-                 x <= {low} ? ({t}){bottom} : 0; }}\n"
+                "static inline {t} {name}({f} x) {{ return KP_WHOLE(x >= {end} ? ({t}){top} : x > {low} ? ({t})x : \
+                 x <= {low} ? ({t}){bottom} : ({t})0); }}\n"
             )
         })
     }
@@ -135,17 +153,19 @@ impl CFunctions {
         })
     }
 
-    /// A change in one step; it returns what was there.
-    pub(crate) fn atomic(&mut self, op: AtomicOp, scalar: Scalar) -> String {
-        let t = self.type_of(scalar);
-        let name = format!("kp_atomic_{}_{}", op.name(), scalar.name());
+    /// A change in one step; it returns what was there. It is done in the type of what it is changed with.
+    pub(crate) fn atomic(&mut self, op: AtomicOp, scalar: Scalar, wide: Scalar) -> String {
+        let (t, w) = (self.type_of(scalar), self.type_of(wide));
         let direct = match op {
+            _ if scalar != wide => None,
             AtomicOp::Add if scalar.is_int() => Some("add"),
             AtomicOp::And if !scalar.is_float() => Some("and"),
             AtomicOp::Or if !scalar.is_float() => Some("or"),
             AtomicOp::Xor if !scalar.is_float() => Some("xor"),
             _ => None,
         };
+        let by = if scalar == wide { String::new() } else { format!("_by_{}", wide.name()) };
+        let name = format!("kp_atomic_{}_{}{by}", op.name(), scalar.name());
         if let Some(direct) = direct {
             return self.add(name, |name| {
                 format!(
@@ -153,11 +173,15 @@ impl CFunctions {
                 )
             });
         }
-        let new = combined(op, scalar, "f", "v");
+        let new = match (scalar == wide, scalar) {
+            (true, _) => combined(op, scalar, "f", "v"),
+            (false, Scalar::Bool) => format!("({} != 0)", combined(op, wide, &format!("({w})f"), "v")),
+            (false, _) => format!("({t}){}", combined(op, wide, &format!("({w})f"), "v")),
+        };
         let bits = scalar.bits();
         self.add(name, |name| {
             format!(
-                "static inline {t} {name}({t} *p, {t} v) {{\n  u{bits} *q = (u{bits} *)p, old = __atomic_load_n(q, __ATOMIC_RELAXED), new;\n  \
+                "static inline {t} {name}({t} *p, {w} v) {{\n  u{bits} *q = (u{bits} *)p, old = __atomic_load_n(q, __ATOMIC_RELAXED), new;\n  \
                  {t} f, g;\n  do {{\n    __builtin_memcpy(&f, &old, sizeof f);\n    g = {new};\n    \
                  __builtin_memcpy(&new, &g, sizeof g);\n  }} while (!__atomic_compare_exchange_n(q, &old, new, 1, \
                  __ATOMIC_RELAXED, __ATOMIC_RELAXED));\n  return f;\n}}\n"

@@ -162,6 +162,7 @@ impl Writer<'_> {
                 self.push("u64 kp_at = ~0ULL >> 21; u32 kp_n = 0;");
             }
             self.push("void *kp_token = 0;");
+            self.begin_ticks(section);
             self.block_inside(section);
             self.level -= 1;
             self.push("}\n");
@@ -179,6 +180,7 @@ impl Writer<'_> {
         let name = self.make_context(task, &captured, random, failure);
         self.push("static i64 kp_state;");
         self.push(&format!("kp->fork(kp_fork{task}, &{name}, {}, &kp_state);", sections.len()));
+        self.end_if_stopped();
         if failure {
             self.end_if_failed();
         }

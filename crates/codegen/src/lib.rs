@@ -18,6 +18,7 @@
 //! | `expr` | expressions |
 //! | `c_functions` | functions for operations that C has not, or leaves undefined |
 //! | `statement` | statements and loops |
+//! | `tick` | loops in order, and how they can be interrupted |
 //! | `task` | parallel loops: what they capture, how they are split |
 //! | `graph` | loops, gates and sections of graphs |
 //!
@@ -37,5 +38,6 @@ mod statement;
 mod task;
 #[cfg(test)]
 mod tests;
+mod tick;
 
 pub use abi::{ABI_VERSION, Code, Status, Word, generate};

@@ -10,6 +10,7 @@ use keyprint_lang::types::Scalar;
 
 use crate::abi::{Status, Words};
 use crate::c_functions::CFunctions;
+use crate::tick::{can_stop, straight_cost};
 
 /// A kind of function.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,10 @@ impl<'k> Writer<'k> {
             self.push("struct kp_failure kp_failure; kp_failure.is_set = 0;");
         }
         self.push("void *kp_token = 0;");
+        if can_stop(&kernel.body) {
+            self.push("i32 kp_stop = 0;");
+        }
+        self.begin_ticks(&kernel.body);
         self.graph_body(&kernel.body);
         self.push("if (kp_token) kp->lock(kp_token);");
         self.push("return 0;");
@@ -294,15 +299,12 @@ impl<'k> Writer<'k> {
             Kind::Atomic(atomic) => self.atomic(atomic),
             Kind::If(condition, then, otherwise) => self.branch(condition, then, otherwise),
             Kind::For(one) => {
-                let (from, to) = (self.bare(&one.from), self.bare(&one.to));
-                let (t, name) = (self.type_of(one.variable), self.local_name(one.variable));
                 let is_long = self.is_long();
                 if is_long {
+                    let (from, to) = (self.bare(&one.from), self.bare(&one.to));
                     self.unlock(Some((&from, &to)), cost(&one.body));
                 }
-                let end = format!("{name}_end");
-                let head = format!("for ({t} {name} = {from}, {end} = {to}; {name} < {end}; ++{name})");
-                self.braced(&head, &one.body);
+                self.for_loop(one);
                 if is_long {
                     self.lock();
                 }
@@ -313,7 +315,12 @@ impl<'k> Writer<'k> {
                 if is_long {
                     self.unlock(None, 0);
                 }
-                self.braced("for (;;)", body);
+                self.push("for (;;) {");
+                self.level += 1;
+                self.tick(&straight_cost(body).to_string());
+                self.block_inside(body);
+                self.level -= 1;
+                self.push("}");
                 if is_long {
                     self.lock();
                 }
@@ -390,7 +397,7 @@ impl<'k> Writer<'k> {
             AtomicTarget::Place(place) => self.kernel.arrays[place.array as usize].scalar,
             AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => self.kernel.locals[*id as usize].scalar,
         };
-        let helper = self.functions.atomic(atomic.op, scalar);
+        let helper = self.functions.atomic(atomic.op, scalar, atomic.value.scalar(self.kernel));
         let target = self.target(&atomic.target);
         let old = match atomic.old {
             Some(id) => format!("{} = ", self.made(id)),
@@ -460,6 +467,17 @@ impl<'k> Writer<'k> {
             self.push("if (kp_token) kp->lock(kp_token);");
         }
         self.push(if self.role == Role::Entry { "return kp->report(&kp_failure);" } else { "return;" });
+    }
+
+    /// Ends whatever this is because it is to stop.
+    pub(crate) fn end_stopped(&mut self) {
+        if self.role != Role::Task {
+            self.push("if (kp_token) kp->lock(kp_token);");
+        }
+        match self.role {
+            Role::Entry => self.push(&format!("return {};", Status::Stopped as u32)),
+            _ => self.push("return;"),
+        }
     }
 
     /// Ends after a loop of which a piece failed.
@@ -594,30 +612,39 @@ pub(crate) fn needs_failure(block: &Block) -> bool {
 pub(crate) fn cost(block: &Block) -> u64 {
     let mut tenths = 2u64;
     for statement in &block.statements {
-        statement.kind.parts(
-            &mut |expr| {
-                expr.any(&mut |one| {
-                    tenths += match one {
-                        Expr::Call(..) => 100,
-                        Expr::Load(_) | Expr::Binary(..) => 5,
-                        _ => 1,
-                    };
-                    false
-                });
-            },
-            &mut |_| {},
-        );
+        tenths += cost_of_statement(&statement.kind);
         let inner = |block: &Block| cost(block) * 10;
         tenths += match &statement.kind {
             Kind::For(one) => inner(&one.body) * 32,
             Kind::Loop(body) => inner(body) * 32,
             Kind::If(_, then, otherwise) => inner(then) + inner(otherwise),
             Kind::Scope(_, body) => inner(body),
-            Kind::Atomic(_) => 50,
-            Kind::Print(_) => 5000,
             _ => 0,
         };
         tenths = tenths.min(1 << 40);
     }
     tenths.div_ceil(10)
+}
+
+/// About how many tenths of nanoseconds a statement takes, what is inside of it aside.
+pub(crate) fn cost_of_statement(kind: &Kind) -> u64 {
+    let mut tenths = match kind {
+        Kind::Atomic(_) => 50,
+        Kind::Print(_) => 5000,
+        _ => 0,
+    };
+    kind.parts(
+        &mut |expr| {
+            expr.any(&mut |one| {
+                tenths += match one {
+                    Expr::Call(..) => 100,
+                    Expr::Load(_) | Expr::Binary(..) => 5,
+                    _ => 1,
+                };
+                false
+            });
+        },
+        &mut |_| {},
+    );
+    tenths
 }

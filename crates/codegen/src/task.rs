@@ -7,6 +7,7 @@ use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 
 use crate::statement::{Role, Writer, cost, needs_failure, needs_random};
+use crate::tick::{has_ticks, straight_cost};
 
 /// Loops that take less than this many nanoseconds are not worth a look at the clock.
 const TINY: u64 = 2000;
@@ -56,7 +57,9 @@ impl Writer<'_> {
         self.push(&format!(
             "if (kp_count <= {tiny}) {{ if (kp_count > 0) kp_task{task}(&{name}, 0, kp_count); }}"
         ));
-        self.push(&format!("else kp->run(kp_task{task}, &{name}, kp_count, {grain});"));
+        let stop = self.stop();
+        self.push(&format!("else kp->run(kp_task{task}, &{name}, kp_count, {grain}, {stop});"));
+        self.end_if_stopped();
         if failure {
             self.end_if_failed();
         }
@@ -74,7 +77,8 @@ impl Writer<'_> {
     ) -> String {
         let name = format!("c{task}");
         self.push(&format!("struct kp_context{task} {name};"));
-        self.push(&format!("{name}.w = w;"));
+        let stop = self.stop();
+        self.push(&format!("{name}.w = w; {name}.kp_stop = {stop};"));
         if random {
             // In a loop of a graph it draws other numbers each time.
             let again = if self.graph_loops > 0 { " + ++kp_draws * 0xd1342543de82ef95ULL" } else { "" };
@@ -168,6 +172,7 @@ impl Writer<'_> {
         self.push(&format!("static void kp_task{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
         self.level += 1;
         self.open_context(task, captured);
+        self.begin_ticks(&one.body);
         if random {
             self.push("const u64 kp_key = c->kp_key;");
         }
@@ -182,7 +187,7 @@ impl Writer<'_> {
         self.loops(one, random);
         for reduction in &one.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
-            let helper = self.functions.atomic(reduction.op, scalar);
+            let helper = self.functions.atomic(reduction.op, scalar, scalar);
             let target = self.target(&reduction.target);
             let text = format!("{helper}(&{target}, {});", self.local_name(reduction.local));
             self.push(&text);
@@ -216,7 +221,7 @@ impl Writer<'_> {
     pub(crate) fn begin_context(&mut self, task: u32, random: bool, failure: bool) {
         self.push(&format!("struct kp_context{task} {{"));
         self.level += 1;
-        self.push("u64 *w;");
+        self.push("u64 *w; i32 *kp_stop;");
         if random {
             self.push("u64 kp_key;");
         }
@@ -289,6 +294,9 @@ impl Writer<'_> {
             self.push(&format!(
                 "const u64 kp_at = (u64)({row}(i64){name} - (i64)c->from{last}); u32 kp_n = 0;"
             ));
+        }
+        if has_ticks(&one.body) {
+            self.tick(&straight_cost(&one.body).to_string());
         }
         self.block_inside(&one.body);
         self.level -= 1;

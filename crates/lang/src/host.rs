@@ -165,6 +165,12 @@ pub trait Host {
     /// If that is something that kernels cannot use.
     fn item(&mut self, object: Handle, at: &Constant) -> Result<Option<Constant>, LangError>;
 
+    /// What is asked from here on is only looked at: nothing of it becomes part of the kernel.
+    fn begin_trial(&mut self) {}
+
+    /// What is asked from here on counts again.
+    fn end_trial(&mut self) {}
+
     /// A function.
     ///
     /// # Errors

@@ -144,6 +144,18 @@ impl Scalar {
         }
     }
 
+    /// The type of whole numbers with a sign that has as many bits.
+    #[must_use]
+    pub const fn signed(self) -> Self {
+        match self {
+            Self::U8 => Self::I8,
+            Self::U16 => Self::I16,
+            Self::U32 => Self::I32,
+            Self::U64 => Self::I64,
+            other => other,
+        }
+    }
+
     /// Whether every number of another type keeps its value in this one, near enough.
     #[must_use]
     pub fn holds(self, other: Self) -> bool {

@@ -219,6 +219,18 @@ impl Host for PyHost<'_> {
         self.ask(found)
     }
 
+    fn begin_trial(&mut self) {
+        let py = self.host.py();
+        let _ = self.host.call_method0(intern!(py, "begin_trial"));
+    }
+
+    fn end_trial(&mut self) {
+        let py = self.host.py();
+        let _ = self.host.call_method0(intern!(py, "end_trial"));
+        // Whatever went wrong was of no consequence.
+        self.raised = None;
+    }
+
     fn function(&mut self, function: Handle) -> Result<FunctionSource, LangError> {
         let found = self.source(function);
         self.answer(found)
@@ -463,7 +475,12 @@ pub(crate) fn _language_version() -> String {
 #[pyo3(signature = (path, /))]
 pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
     let (release, take) = (launch::release, launch::take);
-    table::set_lock(table::Lock { release, take, should_stop: launch::should_stop });
+    table::set_lock(table::Lock {
+        release,
+        take,
+        should_stop: launch::should_stop,
+        is_interrupted: launch::is_interrupted,
+    });
     let text = std::ffi::CString::new(path)?;
     // SAFETY: the object was made by our compiler, or verified to be one that was: loading it runs nothing,
     // and its functions have these types.

@@ -373,13 +373,14 @@ impl NdArray {
         }
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.get_element(py, index)?;
-        if self.shape.len() == self.ndim {
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let found = this.get_element(py, index)?;
+        if this.shape.len() == this.ndim {
             return Ok(found);
         }
         let tensors = py.import("keyprint.language.tensors")?;
-        tensors.call_method1("make", (self.element_shape(py)?, found))
+        tensors.call_method1("element", (slf, index, found))
     }
 
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -427,6 +428,16 @@ impl NdArray {
         for (at, bits) in self.lanes_of(value)?.into_iter().enumerate() {
             self.write(first + at, bits);
         }
+        Ok(())
+    }
+
+    /// Sets a number of an element.
+    #[pyo3(signature = (index, lane, value, /))]
+    fn set_lane(&self, index: &Bound<'_, PyAny>, lane: usize, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        if lane >= self.lanes() {
+            return Err(PyIndexError::new_err(format!("number {lane} of {}", self.lanes())));
+        }
+        self.write(self.find(index)? + lane, self.bits_of(value)?);
         Ok(())
     }
 

@@ -64,7 +64,9 @@ impl SourceTable {
         for function in &mut table.functions {
             let place = place(function);
             if let (Some([only]), 1) = (found.get(&place).map(Vec::as_slice), count[&place]) {
-                function.codes = vec![*only];
+                if !function.codes.contains(only) {
+                    function.codes.push(*only);
+                }
             }
         }
         Self { table }

@@ -1,11 +1,14 @@
 //! Loops that may go on for ever: when to ask whether to stop.
 //!
-//! Asking costs more than a turn of a small loop does. So the turns in between double as long as they take next to no
-//! time, and a loop whose turns take long asks after each.
+//! Asking costs more than a turn of a small loop does. So the turns of a graph's loop in between double as long as they
+//! take next to no time, and a loop whose turns take long asks after each. All other loops come here every few
+//! milliseconds, as far as whoever wrote them could tell.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::table;
 
@@ -60,6 +63,35 @@ pub(crate) unsafe extern "C" fn poll(token: *mut *mut c_void, pace: *mut Pace) -
     let (token, pace) = unsafe { (&mut *token, &mut *pace) };
     let is_long = pace.look(now());
     i32::from(table::should_stop(token, is_long))
+}
+
+/// How often the interpreter is asked, at most.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Finds out whether a launch is to stop, and says so to all that work on it.
+///
+/// # Safety
+///
+/// `stop` points to the number of the launch that says so.
+pub(crate) unsafe extern "C" fn tick(stop: *mut i32) -> i32 {
+    thread_local! {
+        static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    // SAFETY: as the caller promises; all use it this way.
+    let stop = unsafe { AtomicI32::from_ptr(stop) };
+    if stop.load(Ordering::Relaxed) != 0 {
+        return 1;
+    }
+    let now = Instant::now();
+    if LOOKED.get().is_some_and(|at| now.duration_since(at) < PATIENCE) {
+        return 0;
+    }
+    LOOKED.set(Some(now));
+    if table::is_interrupted() {
+        stop.store(1, Ordering::Relaxed);
+        return 1;
+    }
+    0
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! pieces should be: a thread that sleeps needs tens of microseconds to wake up.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{fork, table};
+use crate::{fork, pace, table};
 
 /// A piece of a loop: from one iteration to another.
 pub type Task = unsafe extern "C" fn(*mut c_void, i64, i64);
@@ -18,8 +18,13 @@ const LOOK: Duration = Duration::from_micros(8);
 /// What is left must take longer than this to wake anybody.
 pub(crate) const WAKE: f64 = 40e-6;
 
-/// How long a piece should take.
-const PIECE: f64 = 50e-6;
+/// How long a piece should take, at least and at most.
+const PIECE: [f64; 2] = [50e-6, 5e-3];
+
+/// How long a piece should take of what takes so long.
+fn piece_time(left: f64) -> f64 {
+    (left / 512.0).clamp(PIECE[0], PIECE[1])
+}
 
 /// How many threads work on a loop; 0 as long as nobody said so.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -96,13 +101,17 @@ struct Share {
 impl Work {
     /// Takes pieces of one's own share, and then of those of others, as long as there are any: memory is read
     /// from one end to the other, and nobody waits for a thread that is late.
-    fn take_pieces(self, shares: &[Share], own: usize) {
+    fn take_pieces(self, shares: &[Share], own: usize, stop: &AtomicI32) {
         for at in 0..shares.len() {
             let share = &shares[(own + at) % shares.len()];
             loop {
                 let begin = share.next.fetch_add(self.piece, Ordering::Relaxed);
                 if begin >= share.end {
                     break;
+                }
+                // SAFETY: the number of this launch.
+                if unsafe { pace::tick(stop.as_ptr()) } != 0 {
+                    return;
                 }
                 let end = (begin + self.piece).min(share.end);
                 // SAFETY: the task was made for this context, and the piece is inside the loop.
@@ -116,8 +125,17 @@ impl Work {
 ///
 /// # Safety
 ///
-/// `task` can be called with `context` and any piece of the loop, from any thread.
-pub(crate) unsafe extern "C" fn run(task: Task, context: *mut c_void, count: i64, grain: i64) {
+/// `task` can be called with `context` and any piece of the loop, from any thread; `stop` is the number that says
+/// whether the launch is to stop.
+pub(crate) unsafe extern "C" fn run(
+    task: Task,
+    context: *mut c_void,
+    count: i64,
+    grain: i64,
+    stop: *mut i32,
+) {
+    // SAFETY: as the caller promises; all use it this way.
+    let stop = unsafe { AtomicI32::from_ptr(stop) };
     let least = grain.max(1);
     let mut done = 0i64;
     let mut piece = (count / 256).clamp(1, 1024).max(least);
@@ -131,26 +149,31 @@ pub(crate) unsafe extern "C" fn run(task: Task, context: *mut c_void, count: i64
         piece = piece.saturating_mul(2);
         spent = start.elapsed();
     }
-    if done == count {
+    if done == count || stop.load(Ordering::Relaxed) != 0 {
         return;
     }
     let each = spent.as_secs_f64() / done as f64;
     let left = (count - done) as f64 * each;
-    if left < WAKE || fork::keeps_to_itself() {
+    if left < WAKE {
         // SAFETY: as the caller promises.
         unsafe { task(context, done, count) };
         return;
     }
-    let token = table::unlock();
-    match helpers() {
-        // SAFETY: as the caller promises.
-        None => unsafe { task(context, done, count) },
+    let alone = fork::keeps_to_itself();
+    let token = if alone { std::ptr::null_mut() } else { table::unlock() };
+    let work = |piece| Work { task, context, piece };
+    match helpers().filter(|_| !alone) {
+        None => {
+            let piece = ((piece_time(left) / each) as i64).max(least).max(1);
+            let all = [Share { next: AtomicI64::new(done), end: count }];
+            work(piece).take_pieces(&all, 0, stop);
+        }
         Some(pool) => {
             let threads = pool.current_num_threads() as i64 + 1;
             // As long as it should take, but enough pieces for everybody.
             let fair = (count - done) / (threads * 4);
-            let piece = ((PIECE.max(left / 512.0) / each) as i64).min(fair).max(least).max(1);
-            let work = Work { task, context, piece };
+            let piece = ((piece_time(left) / each) as i64).min(fair).max(least).max(1);
+            let work = work(piece);
             let left = count - done;
             let edge = |at: i64| done + left / threads * at + (left % threads).min(at);
             let shares: Vec<Share> =
@@ -158,9 +181,9 @@ pub(crate) unsafe extern "C" fn run(task: Task, context: *mut c_void, count: i64
             let shares = &shares[..];
             pool.in_place_scope(|scope| {
                 for own in 1..threads as usize {
-                    scope.spawn(move |_| work.take_pieces(shares, own));
+                    scope.spawn(move |_| work.take_pieces(shares, own, stop));
                 }
-                work.take_pieces(shares, 0);
+                work.take_pieces(shares, 0, stop);
             });
         }
     }
@@ -185,9 +208,9 @@ mod tests {
     fn every_iteration_runs_once() {
         for count in [1i64, 2, 63, 1000, 1_000_000, 20_000_000] {
             for grain in [0, 1, 1000] {
-                let mut sum = AtomicI64::new(0);
+                let (mut sum, mut stop) = (AtomicI64::new(0), 0);
                 // SAFETY: the task takes this.
-                unsafe { run(add, (&raw mut sum).cast(), count, grain) };
+                unsafe { run(add, (&raw mut sum).cast(), count, grain, &raw mut stop) };
                 assert_eq!(sum.into_inner(), count * (count - 1) / 2, "{count}");
             }
         }

@@ -13,7 +13,7 @@ use crate::random;
 /// What generated code calls, in the order in which it declares it.
 #[repr(C)]
 pub struct Table {
-    run: unsafe extern "C" fn(Task, *mut c_void, i64, i64),
+    run: unsafe extern "C" fn(Task, *mut c_void, i64, i64, *mut i32),
     fail: unsafe extern "C" fn(*mut Failure, u32, u32, *const u8, *const u64),
     report: unsafe extern "C" fn(*const Failure) -> i32,
     print: unsafe extern "C" fn(*const Part, u64),
@@ -22,6 +22,7 @@ pub struct Table {
     lock: extern "C" fn(*mut c_void),
     fork: unsafe extern "C" fn(Task, *mut c_void, i64, *mut i64),
     poll: unsafe extern "C" fn(*mut *mut c_void, *mut Pace) -> i32,
+    tick: unsafe extern "C" fn(*mut i32) -> i32,
 }
 
 static TABLE: Table = Table {
@@ -34,6 +35,7 @@ static TABLE: Table = Table {
     lock,
     fork: fork::fork,
     poll: pace::poll,
+    tick: pace::tick,
 };
 
 /// How to let others run while a kernel does, and how to take that back.
@@ -46,6 +48,8 @@ pub struct Lock {
     /// Finds out whether a kernel that may go on for ever is to stop: then it has been taken back. If the kernel takes
     /// long, others can run afterwards, and what `release` returned is where it is pointed to.
     pub should_stop: fn(&mut *mut c_void, bool) -> bool,
+    /// Finds out whether the launch on this thread, if there is one, is to stop, whether or not others can run.
+    pub is_interrupted: fn() -> bool,
 }
 
 static LOCK: OnceLock<Lock> = OnceLock::new();
@@ -68,6 +72,11 @@ pub(crate) extern "C" fn lock(token: *mut c_void) {
 /// Whether a kernel is to stop: see [`Lock::should_stop`].
 pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
     LOCK.get().is_some_and(|lock| (lock.should_stop)(token, is_long))
+}
+
+/// Whether the launch on this thread is to stop: see [`Lock::is_interrupted`].
+pub(crate) fn is_interrupted() -> bool {
+    LOCK.get().is_some_and(|lock| (lock.is_interrupted)())
 }
 
 /// The table to bind a kernel to.

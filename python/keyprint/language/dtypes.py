@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-__all__ = ["DType", "TensorType", "matrix", "scalar_of", "vector"]
+__all__ = ["DType", "DefaultTensorType", "TensorType", "matrix", "scalar_of", "vector"]
 
 
 class DType:
@@ -180,6 +180,28 @@ class TensorType:
 
     def __hash__(self) -> int:
         return hash(("keyprint tensor", self.shape, self.dtype))
+
+
+class DefaultTensorType(TensorType):
+    """A type of vectors or matrices of the default float or int, whichever that is when it is used."""
+
+    __slots__ = ("kind",)
+
+    kind: type
+
+    def __init__(self, shape: tuple[int, ...], kind: type) -> None:
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "kind", kind)
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The type of its numbers."""
+        found = scalar_of(self.kind)
+        assert found is not None
+        return found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return DefaultTensorType, (self.shape, self.kind)
 
 
 def _checked(dtype: Any, *sizes: Any) -> TensorType:

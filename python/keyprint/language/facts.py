@@ -76,6 +76,16 @@ class Facts:
         self._functions: dict[int, tuple[Any, ...]] = {}
         #: Fields that are read by name: their addresses are in the code.
         self.captured: list[Any] = []
+        #: How many there were when trials began that go on.
+        self._trials: list[int] = []
+
+    def begin_trial(self) -> None:
+        """Take note that what is asked next is only looked at."""
+        self._trials.append(len(self.captured))
+
+    def end_trial(self) -> None:
+        """Forget what was asked since the trial began."""
+        del self.captured[self._trials.pop() :]
 
     # -- Questions ---------------------------------------------------------------------------------
 

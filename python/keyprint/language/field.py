@@ -144,7 +144,14 @@ class StructField:
         raise AttributeError(f"the struct has no member {name!r}")
 
     def __getitem__(self, index: Any) -> Any:
-        return self._kind(**{name: one[index] for name, one in self._members.items()})
+        from .structs import Struct
+
+        def store(name: str, value: Any) -> Any:
+            member = self._members[name]
+            member[index] = value
+            return member[index]
+
+        return Struct(self._kind, {name: one[index] for name, one in self._members.items()}, store)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         for name, one in self._members.items():

@@ -6,7 +6,7 @@ import math as _math
 from types import SimpleNamespace
 
 from .builtin import BUILTINS
-from .dtypes import f32, i32, matrix, u32, vector
+from .dtypes import DefaultTensorType, u32, vector
 from .kernel import func
 
 __all__ = ["math"]
@@ -77,9 +77,9 @@ math = SimpleNamespace(
     length=length,
     distance=distance,
     reflect=reflect,
-    **{f"vec{n}": vector(n, f32) for n in (2, 3, 4)},
-    **{f"ivec{n}": vector(n, i32) for n in (2, 3, 4)},
+    **{f"vec{n}": DefaultTensorType((n,), float) for n in (2, 3, 4)},
+    **{f"ivec{n}": DefaultTensorType((n,), int) for n in (2, 3, 4)},
     **{f"uvec{n}": vector(n, u32) for n in (2, 3, 4)},
-    **{f"mat{n}": matrix(n, n, f32) for n in (2, 3, 4)},
+    **{f"mat{n}": DefaultTensorType((n, n), float) for n in (2, 3, 4)},
     **{name: one for name, one in BUILTINS.items() if not name.startswith(("atomic", "static", "loop"))},
 )

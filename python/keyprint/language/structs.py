@@ -47,6 +47,15 @@ class StructType:
             given[name] = value
         return Struct(self, {name: _value(one, given.get(name)) for name, one in self.members.items()})
 
+    def __copy__(self) -> StructType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> StructType:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StructType, (self.name, dict(self.members), dict(self.methods))
+
     def field(self, shape: Any = (), **options: Any) -> Any:
         """Return a field of such structs."""
         from .field import field
@@ -67,12 +76,14 @@ class StructType:
 class Struct:
     """A struct, outside of kernels."""
 
-    __slots__ = ("_kind", "_values")
+    __slots__ = ("_home", "_kind", "_values")
 
     #: Kernels are compiled for the numbers in it, and for what its type defines.
     __keyprint_by_value__ = "_kind"
 
-    def __init__(self, kind: StructType, values: dict[str, Any]) -> None:
+    def __init__(self, kind: StructType, values: dict[str, Any], home: Any = None) -> None:
+        #: Where it comes from, if it is an element of a field: setting a member sets it there, too.
+        object.__setattr__(self, "_home", home)
         object.__setattr__(self, "_kind", kind)
         object.__setattr__(self, "_values", values)
 
@@ -85,7 +96,11 @@ class Struct:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._values:
             raise AttributeError(f"`{self._kind.name}` has no member {name!r}")
-        self._values[name] = _value(self._kind.members[name], value)
+        value = _value(self._kind.members[name], value)
+        if self._home is None:
+            self._values[name] = value
+        else:
+            self._values[name] = self._home(name, value)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -93,6 +108,9 @@ class Struct:
     def to_dict(self) -> dict[str, Any]:
         """Return the members by name."""
         return dict(self._values)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Struct, (self._kind, self._values)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Struct) and self._kind is other._kind and self._values == other._values

@@ -23,7 +23,7 @@ class Matrix:
     Inside of kernels the same name builds vectors and matrices of whatever numbers are computed there.
     """
 
-    __slots__ = ("_items", "dtype", "shape")
+    __slots__ = ("_home", "_items", "dtype", "shape")
 
     #: Where the numbers are, for kernels that take them one by one.
     __keyprint_numbers__ = "_items"
@@ -40,6 +40,8 @@ class Matrix:
             from .settings import default_float, default_int
 
             given = default_float() if any(isinstance(one, float) for one in flat) else default_int()
+        #: Where the numbers come from, if they are those of an element: setting one sets it there, too.
+        self._home: Callable[[int, Any], None] | None = None
         self.dtype: DType = given
         self.shape = shape
         self._items: tuple[Any, ...] = tuple(given(one) for one in flat)
@@ -84,12 +86,24 @@ class Matrix:
             if not -self.n <= row < self.n:
                 raise IndexError(f"row {row} of a {self.n}x{self.m} matrix")
             row %= self.n
-            return make((self.m,), self._items[row * self.m : (row + 1) * self.m], self.dtype)
+            found = make((self.m,), self._items[row * self.m : (row + 1) * self.m], self.dtype)
+            found._home = lambda column, value: self.__setitem__((row, column), value)
+            return found
         return self._items[self._at(index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if len(self.shape) == 2 and not isinstance(index, tuple):
+            row = self[index]
+            if len(value) != self.m:
+                raise ValueError(f"a row of {self.m} numbers, found {len(value)}")
+            for column, one in enumerate(value):
+                row[column] = one
+            return
         at = self._at(index)
-        self._items = (*self._items[:at], self.dtype(value), *self._items[at + 1 :])
+        value = self.dtype(value)
+        if self._home is not None:
+            self._home(at, value)
+        self._items = (*self._items[:at], value, *self._items[at + 1 :])
 
     def __getattr__(self, name: str) -> Any:
         if len(self.shape) == 1 and name and all(one in _LANES for one in name):
@@ -361,6 +375,13 @@ def make(shape: tuple[int, ...], items: tuple[Any, ...], dtype: DType | str | No
     """Return a vector or matrix of numbers."""
     made: Any = object.__new__(Vector if len(shape) == 1 else Matrix)
     made._set(list(items), tuple(shape), BY_NAME[dtype] if isinstance(dtype, str) else dtype)
+    return made
+
+
+def element(array: Any, index: Any, items: tuple[Any, ...]) -> Any:
+    """Return an element of an array that is a vector or matrix; setting a number of it sets that of the element."""
+    made = make(array.element_shape, items, array.scalar)
+    made._home = lambda lane, value: array.set_lane(index, lane, value)
     return made
 
 

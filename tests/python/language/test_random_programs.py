@@ -221,7 +221,14 @@ class Maker:
             better = (lambda a, b: b < a) if name == "min" else (lambda a, b: b > a)
             if x.kind == y.kind == "int":
                 return Value("int", y.value if better(x.value, y.value) else x.value)
-            return self._apply(x, y, lambda kind, a, b: Value(kind, b if better(a, b) else a))
+            x, y = x.typed(), y.typed()
+            kind = promote(x.kind, y.kind)
+            if kind == "f64" or "bool" in (x.kind, y.kind):
+                return self._apply(x, y, lambda kind, a, b: Value(kind, b if better(a, b) else a))
+            # Whole numbers are compared exactly; the smaller of a signed and an unsigned one fits into a signed type.
+            if kind[0] == "u" and x.kind[0] != y.kind[0] and name == "min":
+                kind = "i" + kind[1:]
+            return Value(kind, y.value if better(x.value, y.value) else x.value)
 
         return (f"{name}({left}, {right})", run)
 

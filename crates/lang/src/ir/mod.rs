@@ -237,7 +237,7 @@ pub struct Atomic {
     pub op: AtomicOp,
     /// To what.
     pub target: AtomicTarget,
-    /// With what.
+    /// With what. It is done in the type of this, and what comes of it converted to that of the target.
     pub value: Expr,
     /// Where what it was is kept.
     pub old: Option<LocalId>,
@@ -781,6 +781,14 @@ impl Block {
         for statement in &self.statements {
             visit(statement);
             statement.kind.parts(&mut |_| {}, &mut |inner| inner.each(visit));
+        }
+    }
+
+    /// The same, to change them.
+    pub fn each_mut(&mut self, visit: &mut dyn FnMut(&mut Statement)) {
+        for statement in &mut self.statements {
+            visit(statement);
+            statement.kind.parts_mut(&mut |_| {}, &mut |inner| inner.each_mut(visit));
         }
     }
 

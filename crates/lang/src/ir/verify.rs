@@ -187,7 +187,10 @@ impl Verifier<'_> {
             }
             Kind::Atomic(atomic) => {
                 let scalar = self.target(&atomic.target, atomic.op)?;
-                self.is(&atomic.value, scalar)?;
+                let wide = self.expr(&atomic.value)?;
+                if wide.is_float() && !scalar.is_float() || wide == Scalar::Bool && scalar != Scalar::Bool {
+                    return fail(format!("a `{scalar}` is changed in the type `{wide}`"));
+                }
                 match atomic.old {
                     Some(id) => self.declare(id),
                     None => Ok(()),

@@ -6,6 +6,7 @@ use keyprint_source::ast::{self, Operator};
 use keyprint_source::position::Ranged;
 
 use super::expr::{unsupported, unwrap_static};
+use super::operation::common;
 use super::tensor::{Lane, swizzle};
 use super::value::Value;
 use super::{Binding, Lower, Lowerer};
@@ -21,6 +22,14 @@ pub(super) enum Target {
     Local(LocalId),
     Lane(LocalId, Expr),
     Place(Place),
+}
+
+/// A change in one step.
+#[derive(Clone, Copy)]
+pub(super) struct Change {
+    pub(super) op: AtomicOp,
+    /// Whether it is done with the negative of what is given.
+    pub(super) negates: bool,
 }
 
 /// The numbers of something that can be assigned to, and their shape.
@@ -127,6 +136,15 @@ impl Lowerer<'_> {
         let value = unwrap_static(value);
         let known = self.current().names.get(name).cloned();
         let binding = match known {
+            // Nothing can have been read from it: it is as good as new, of whatever type.
+            Some(Binding::Scalar { id, is_set: false }) if !self.is_of(&value, id)? => {
+                self.new_binding(name, value)?
+            }
+            Some(Binding::Tensor { is_set: false, id, shape })
+                if !self.is_tensor_of(&value, id, shape)? =>
+            {
+                self.new_binding(name, value)?
+            }
             Some(Binding::Scalar { id, .. }) => {
                 let found = value.describe();
                 let local = self.kernel.locals[id as usize].scalar;
@@ -179,6 +197,18 @@ impl Lowerer<'_> {
         };
         self.current().names.insert(name.to_owned(), binding);
         Ok(())
+    }
+
+    /// Whether a value is a number of the very type that a variable has.
+    fn is_of(&mut self, value: &Value, id: LocalId) -> Lower<bool> {
+        let scalar = self.kernel.locals[id as usize].scalar;
+        Ok(self.as_tensor(value)?.is_none()
+            && self.scalar(value.clone()).is_ok_and(|(_, from)| from == scalar))
+    }
+
+    fn is_tensor_of(&mut self, value: &Value, id: LocalId, shape: Shape) -> Lower<bool> {
+        let scalar = self.kernel.locals[id as usize].scalar;
+        Ok(matches!(self.as_tensor(value)?, Some((given, from, _)) if given == shape && from == scalar))
     }
 
     fn struct_value(&mut self, name: &str, binding: &Binding) -> Lower<Value> {
@@ -429,7 +459,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         let targets = self.targets(&place)?;
-        let items = self.fitting(&targets, value)?;
+        let items = self.fitting(&targets, value, targets.scalar)?;
         for (target, item) in targets.items.into_iter().zip(items) {
             self.emit(match target {
                 Target::Local(id) => Kind::Set(id, item),
@@ -440,9 +470,8 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The numbers of a value, as many and of the type that targets want.
-    fn fitting(&mut self, targets: &Targets, value: Value) -> Lower<Vec<Expr>> {
-        let to = targets.scalar;
+    /// The numbers of a value, as many as targets want, and of a type.
+    fn fitting(&mut self, targets: &Targets, value: Value, to: Scalar) -> Lower<Vec<Expr>> {
         if targets.shape.is_none() {
             let found = value.describe();
             if self.as_tensor(&value)?.is_some() || matches!(value, Value::Tuple(_) | Value::Struct(..)) {
@@ -512,8 +541,12 @@ impl Lowerer<'_> {
             _ => None,
         };
         let shared = targets.items.iter().all(|one| self.is_shared(one));
+        if let ast::Expr::Name(name) = target {
+            self.warn_of_narrow(name.id.as_str(), targets.scalar, &value)?;
+        }
         if let (Some(atomic), true) = (atomic, shared) {
-            return self.augment_atomically(op, atomic, targets, value);
+            let change = Change { op: atomic, negates: op == Operator::Sub };
+            return self.atomically(change, &targets, value).map(|_| ());
         }
         let found = self.operate(op, place.clone(), value)?;
         let to = targets.scalar;
@@ -566,40 +599,81 @@ impl Lowerer<'_> {
         }
     }
 
-    fn augment_atomically(
-        &mut self,
-        op: Operator,
-        atomic: AtomicOp,
-        targets: Targets,
-        value: Value,
-    ) -> Lower<()> {
-        let value = if op == Operator::Sub { self.unary(ast::UnaryOp::USub, value)? } else { value };
-        if matches!(atomic, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) && targets.scalar.is_float() {
-            return Err(LangError::new(
-                "operand",
-                format!("`{}` is not defined for `{}`", op.as_str(), targets.scalar),
-            ));
-        }
-        self.atomically(atomic, &targets, value).map(|_| ())
-    }
-
-    /// Changes targets atomically; returns what they were.
-    fn atomically(&mut self, op: AtomicOp, targets: &Targets, value: Value) -> Lower<Vec<LocalId>> {
-        let given = match self.as_tensor(&value)? {
+    /// What a change changes targets with, in the type that it is done in: the common type of both. Where that is
+    /// the same in the type of the targets, it is that one.
+    fn change(&mut self, op: Change, targets: &Targets, value: Value) -> Lower<Vec<Expr>> {
+        let to = targets.scalar;
+        let value = self.listed(value)?;
+        let is_literal = matches!(value, Value::Constant(Constant::Int(_) | Constant::Float(_)));
+        let from = match self.as_tensor(&value)? {
             Some((_, scalar, _)) => scalar,
-            None => self.scalar(value.clone()).map_or(targets.scalar, |one| one.1),
+            None => self.scalar(value.clone())?.1,
         };
-        if given.is_float() && !targets.scalar.is_float() {
-            let to = targets.scalar;
+        if from.is_float() && !to.is_float() {
             return Err(LangError::new(
                 "type",
-                format!("a `{to}` cannot be changed atomically by a `{given}`"),
+                format!("a `{to}` cannot be changed atomically by a `{from}`"),
             )
             .hint(
                 "convert what is added: `int(...)`; or assign what is computed: `x[i] = int(x[i] * 0.5)`",
             ));
         }
-        let items = self.fitting(targets, value)?;
+        let is_bits = matches!(op.op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+        if is_bits && to.is_float() {
+            return Err(LangError::new("operand", format!("bits of a `{to}` cannot be changed")));
+        }
+        let is_order = matches!(op.op, AtomicOp::Min | AtomicOp::Max);
+        let fits = match value {
+            Value::Constant(Constant::Int(value)) => fold::whole(to, fold::wrap(to, value)) == value,
+            _ => to.holds(from),
+        };
+        let wide = match to {
+            Scalar::Bool if is_bits && from == Scalar::Bool => to,
+            Scalar::Bool => to.promote(from),
+            _ if to.is_float() && is_literal => to,
+            _ if to.is_float() => common(to, from),
+            // Whole numbers wrap: it does not matter when.
+            _ if !is_order || fits => to,
+            _ if to.is_signed() == from.is_signed() => common(to, from),
+            _ if to.bits().max(from.bits()) < 64 => Scalar::I64,
+            _ => {
+                return Err(LangError::new("type", format!("no type holds both a `{to}` and a `{from}`"))
+                    .hint(format!("convert what is given: `kp.{to}(...)`")));
+            }
+        };
+        let items = self.fitting(targets, value, wide)?;
+        if !op.negates {
+            return Ok(items);
+        }
+        // After the conversion: what is negative may not exist in the type that it had.
+        items.into_iter().map(|one| Ok(self.negate(ast::UnaryOp::USub, one, wide)?.0)).collect()
+    }
+
+    /// Says so where a variable is changed by numbers that it cannot hold.
+    fn warn_of_narrow(&mut self, name: &str, to: Scalar, value: &Value) -> Lower<()> {
+        if matches!(value, Value::Constant(_)) {
+            return Ok(());
+        }
+        let from = match self.as_tensor(value)? {
+            Some((_, scalar, _)) => scalar,
+            None => match self.scalar(value.clone()) {
+                Ok((_, scalar)) => scalar,
+                Err(_) => return Ok(()),
+            },
+        };
+        if from.is_float() == to.is_float() && from.bits() > to.bits() && to != Scalar::Bool {
+            let what = if to.is_float() { "every result is rounded to it" } else { "results wrap" };
+            self.warn(format!(
+                "`{name}` is a `{to}`, and what changes it a `{from}`: {what}; begin with `{name} = kp.{from}(0)`"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Changes targets atomically; returns what they were.
+    fn atomically(&mut self, op: Change, targets: &Targets, value: Value) -> Lower<Vec<LocalId>> {
+        let items = self.change(op, targets, value)?;
+        let op = op.op;
         let mut olds = Vec::new();
         for (target, item) in targets.items.iter().zip(items) {
             let target = match target {
@@ -616,29 +690,15 @@ impl Lowerer<'_> {
     }
 
     /// `atomic_add(x[i], value)` and the like: returns what was there.
-    pub(super) fn atomic_call(
-        &mut self,
-        op: AtomicOp,
-        negate: bool,
-        target: &ast::Expr,
-        value: Value,
-    ) -> Lower<Value> {
+    pub(super) fn atomic_call(&mut self, op: Change, target: &ast::Expr, value: Value) -> Lower<Value> {
         let place = self.place_of(target)?;
         let targets = self.targets(&place)?;
-        let value = if negate { self.unary(ast::UnaryOp::USub, value)? } else { value };
-        let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
-        if bits && targets.scalar.is_float() {
-            return Err(LangError::new(
-                "operand",
-                format!("bits of a `{}` cannot be changed", targets.scalar),
-            ));
-        }
         let scalar = targets.scalar;
         let olds: Vec<Expr> = if targets.items.iter().all(|one| self.is_shared(one)) {
             self.atomically(op, &targets, value)?.into_iter().map(Expr::Local).collect()
         } else {
             let mut olds = Vec::new();
-            let items = self.fitting(&targets, value)?;
+            let items = self.change(op, &targets, value)?;
             for (target, item) in targets.items.iter().zip(items) {
                 let before = match target {
                     Target::Local(id) => Expr::Local(*id),
@@ -646,7 +706,8 @@ impl Lowerer<'_> {
                     Target::Place(place) => Expr::Load(Box::new(place.clone())),
                 };
                 let before = self.once(before, scalar)?;
-                let after = combined(op, before.clone(), item, scalar);
+                let from = item.scalar(&self.kernel);
+                let after = combined(op.op, (before.clone(), scalar), (item, from));
                 self.emit(match target.clone() {
                     Target::Local(id) => Kind::Set(id, after),
                     Target::Lane(id, at) => Kind::SetLane(id, at, after),

@@ -3,6 +3,7 @@
 use keyprint_source::ast;
 use keyprint_source::position::Ranged;
 
+use super::assign::Change;
 use super::expr::{made, unsupported, unwrap_static};
 use super::inline::is_place;
 use super::value::{Value, describe};
@@ -649,7 +650,7 @@ impl Lowerer<'_> {
         };
         let value = self.expr(value)?;
         let value = self.keep(value)?;
-        self.atomic_call(op, name == "atomic_sub", target, value)
+        self.atomic_call(Change { op, negates: name == "atomic_sub" }, target, value)
     }
 
     // -- Vectors and matrices --------------------------------------------------------------------

@@ -3,12 +3,13 @@
 use keyprint_source::ast::{self, CmpOp};
 
 use super::expr::{known_truth, made, truth_of, two, unwrap_static};
+use super::operation::{Paired, common};
 use super::statement::merged;
 use super::value::Value;
 use super::{Lower, Lowerer};
 use crate::error::LangError;
 use crate::host::Constant;
-use crate::ir::{Binary, Expr, Kind, Unary};
+use crate::ir::{Binary, Block, Expr, Kind, Statement, Unary};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
@@ -18,64 +19,77 @@ impl Lowerer<'_> {
         if let Some(known) = known_truth(&value) {
             return Ok(Expr::Const(Scalar::Bool, u64::from(known)));
         }
-        let (expr, scalar) = self.scalar(value).map_err(|error| match error.code {
-            "type" => LangError::new("type", error.message.replace("a number", "a condition")),
-            _ => error,
-        })?;
+        let (expr, scalar) = self.scalar(value).map_err(no_condition)?;
         Ok(truth_of(expr, scalar))
     }
 
+    /// `and`, `or`: one of the operands, as in Python. What is known decides at once; otherwise the result has the
+    /// common type of all operands.
     pub(super) fn logical(&mut self, one: &ast::ExprBoolOp) -> Lower<Value> {
         let is_and = one.op == ast::BoolOp::And;
         let mut values = one.values.iter();
         let first = values.next().expect("there are at least two");
         let mut result = self.expr(first)?;
         for next in values {
-            // What is known decides now, as Python does.
             if let Some(known) = known_truth(&result) {
                 if known == is_and {
                     result = self.expr(next)?;
                 }
                 continue;
             }
-            let left = self.truth(result)?;
-            let found = self.second(is_and, left, |this| {
+            let (left, from) = self.scalar(unwrap_static(result)).map_err(no_condition)?;
+            let (right, block) = self.aside(|this| {
                 let value = this.expr(next)?;
-                this.truth(value)
+                this.scalar(unwrap_static(value)).map_err(no_condition)
             })?;
-            result = Value::Scalar(found, Scalar::Bool);
+            result = self.either(is_and, (left, from), right, block)?;
         }
         Ok(result)
     }
 
-    /// `left and right`, or `left or right`: the second is only computed if the first does not decide.
-    fn second(
-        &mut self,
-        is_and: bool,
-        left: Expr,
-        right: impl FnOnce(&mut Self) -> Lower<Expr>,
-    ) -> Lower<Expr> {
+    /// Lowers something into a block of its own: it may not be run.
+    fn aside<T>(&mut self, work: impl FnOnce(&mut Self) -> Lower<T>) -> Lower<(T, Block)> {
         let mut found = None;
         let before = self.current().names.clone();
-        let mut block = self.in_block(false, |this| {
-            found = Some(right(this)?);
+        let block = self.in_block(false, |this| {
+            found = Some(work(this)?);
             Ok(())
         })?;
         let after = std::mem::take(&mut self.current().names);
         self.current().names = merged(after, before);
-        let right = found.expect("set above");
-        let op = if is_and { Binary::Both } else { Binary::Either };
-        if block.statements.is_empty() {
-            return Ok(fold::binary(op, left, right));
+        Ok((found.expect("set above"), block))
+    }
+
+    /// The first operand if it decides, otherwise the second, which is only computed then.
+    fn either(
+        &mut self,
+        is_and: bool,
+        (left, from): (Expr, Scalar),
+        (right, other): (Expr, Scalar),
+        mut block: Block,
+    ) -> Lower<Value> {
+        let scalar = common(from, other);
+        let right = fold::cast(other, scalar, right);
+        let is_pure = block.statements.is_empty();
+        if is_pure && scalar == Scalar::Bool {
+            let op = if is_and { Binary::Both } else { Binary::Either };
+            return Ok(Value::Scalar(fold::binary(op, left, right), scalar));
         }
-        let id = self.variable("", Scalar::Bool, 0);
-        self.emit(Kind::Set(id, left))?;
+        let left = self.once(left, from)?;
+        if is_pure {
+            let truth = truth_of(left.clone(), from);
+            let left = fold::cast(from, scalar, left);
+            let (then, otherwise) = if is_and { (right, left) } else { (left, right) };
+            return Ok(Value::Scalar(fold::select(truth, then, otherwise), scalar));
+        }
+        let id = self.variable("", scalar, 0);
+        self.emit(Kind::Set(id, fold::cast(from, scalar, left.clone())))?;
         let line = self.line();
-        block.statements.push(crate::ir::Statement { line, kind: Kind::Set(id, right) });
-        let condition = Expr::Local(id);
-        let condition = if is_and { condition } else { fold::unary(Unary::Not, condition) };
-        self.emit(Kind::If(condition, block, crate::ir::Block::default()))?;
-        Ok(Expr::Local(id))
+        block.statements.push(Statement { line, kind: Kind::Set(id, right) });
+        let truth = truth_of(left, from);
+        let condition = if is_and { truth } else { fold::unary(Unary::Not, truth) };
+        self.emit(Kind::If(condition, block, Block::default()))?;
+        Ok(Value::Scalar(Expr::Local(id), scalar))
     }
 
     pub(super) fn compare(&mut self, one: &ast::ExprCompare) -> Lower<Value> {
@@ -99,11 +113,11 @@ impl Lowerer<'_> {
             Some(true) => self.chain(right, &ops[1..], &rest[1..]),
             None => {
                 let before = self.truth(found)?;
-                let found = self.second(true, before, |this| {
+                let (after, block) = self.aside(|this| {
                     let found = this.chain(right, &ops[1..], &rest[1..])?;
                     this.truth(found)
                 })?;
-                Ok(Value::Scalar(found, Scalar::Bool))
+                self.either(true, (before, Scalar::Bool), (after, Scalar::Bool), block)
             }
         }
     }
@@ -150,7 +164,10 @@ impl Lowerer<'_> {
     pub(super) fn conditional(&mut self, one: &ast::ExprIf) -> Lower<Value> {
         let test = self.expr(&one.test)?;
         if let Some(known) = known_truth(&test) {
-            return self.expr(if known { &one.body } else { &one.orelse });
+            let (taken, other) = if known { (&one.body, &one.orelse) } else { (&one.orelse, &one.body) };
+            let value = self.expr(taken)?;
+            // Only `static` makes the other value go away: otherwise the type is that of both.
+            return if matches!(test, Value::Static(_)) { Ok(value) } else { self.typed_with(value, other) };
         }
         let condition = self.truth(test)?;
         let (mut then, mut otherwise) = (None, None);
@@ -170,12 +187,62 @@ impl Lowerer<'_> {
         self.chosen(condition, (then, then_block), (otherwise, else_block))
     }
 
+    /// A value that was chosen, with the type that it has in common with the one that was not.
+    fn typed_with(&mut self, value: Value, other: &ast::Expr) -> Lower<Value> {
+        let is_number = match &value {
+            Value::Constant(one) => {
+                matches!(one, Constant::Bool(_) | Constant::Int(_) | Constant::Float(_) | Constant::Number(_))
+                    || self.as_tensor(&value)?.is_some()
+            }
+            Value::Scalar(..) | Value::Tensor(..) | Value::Variable(..) | Value::Element(..) => true,
+            _ => false,
+        };
+        if !is_number {
+            return Ok(value);
+        }
+        let Some(other) = self.trial(|this| {
+            let found = unwrap_static(this.expr(other)?);
+            if let Value::Constant(one @ (Constant::Bool(_) | Constant::Int(_) | Constant::Float(_))) = found
+            {
+                return Ok(Other::Constant(one));
+            }
+            Ok(match this.as_tensor(&found)? {
+                Some((shape, scalar, _)) => Other::Typed(Some(shape), scalar),
+                None => Other::Typed(None, this.scalar(found)?.1),
+            })
+        }) else {
+            return Ok(value);
+        };
+        Ok(match (value, other) {
+            (Value::Constant(value), Other::Constant(other)) => Value::Constant(as_kind_of(value, &other)),
+            (value, other) => {
+                let (shape, other) = match other {
+                    Other::Typed(shape, scalar) => (shape, scalar),
+                    Other::Constant(one) => (None, self.scalar(Value::Constant(one))?.1),
+                };
+                match self.as_tensor(&value)? {
+                    Some((given, from, items)) if shape.is_none() || shape == Some(given) => {
+                        let to = common(from, other);
+                        let items = items.into_iter().map(|one| fold::cast(from, to, one)).collect();
+                        Value::Tensor(given, to, items)
+                    }
+                    None if shape.is_none() => {
+                        let (one, from) = self.scalar(value)?;
+                        let to = common(from, other);
+                        Value::Scalar(fold::cast(from, to, one), to)
+                    }
+                    _ => value,
+                }
+            }
+        })
+    }
+
     /// One of two values, each with what has to be done for it.
     fn chosen(
         &mut self,
         condition: Expr,
-        (then, then_block): (Value, crate::ir::Block),
-        (otherwise, else_block): (Value, crate::ir::Block),
+        (then, then_block): (Value, Block),
+        (otherwise, else_block): (Value, Block),
     ) -> Lower<Value> {
         let is_tuple = |value: &Value| matches!(value, Value::Tuple(_) | Value::Constant(Constant::Tuple(_)));
         let is_pure = then_block.statements.is_empty() && else_block.statements.is_empty();
@@ -183,7 +250,7 @@ impl Lowerer<'_> {
             let (first, second) = (self.elements(then)?, self.elements(otherwise)?);
             if first.len() == second.len() {
                 let condition = self.once(condition, Scalar::Bool)?;
-                let nothing = crate::ir::Block::default;
+                let nothing = Block::default;
                 let pairs = first.into_iter().zip(second);
                 let items =
                     pairs.map(|(a, b)| self.chosen(condition.clone(), (a, nothing()), (b, nothing())));
@@ -200,9 +267,9 @@ impl Lowerer<'_> {
         }
         let ids: Vec<_> = then.iter().map(|_| self.variable("", scalar, 0)).collect();
         let line = self.line();
-        let fill = |mut block: crate::ir::Block, items: Vec<Expr>| {
+        let fill = |mut block: Block, items: Vec<Expr>| {
             for (id, item) in ids.iter().zip(items) {
-                block.statements.push(crate::ir::Statement { line, kind: Kind::Set(*id, item) });
+                block.statements.push(Statement { line, kind: Kind::Set(*id, item) });
             }
             block
         };
@@ -218,23 +285,31 @@ impl Lowerer<'_> {
         a: Value,
         b: Value,
     ) -> Lower<(Option<Shape>, Scalar, Vec<Expr>, Vec<Expr>)> {
+        let Paired { shape, left, right, from, other } = self.paired(a, b)?;
+        let scalar = common(from, other);
+        let cast =
+            |items: Vec<Expr>, from| items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
+        Ok((shape, scalar, cast(left, from), cast(right, other)))
+    }
+
+    /// Two values as numbers, or vectors of one shape, each of its own type.
+    pub(super) fn paired(&mut self, a: Value, b: Value) -> Lower<Paired> {
         let (left, right) = (self.as_tensor(&a)?, self.as_tensor(&b)?);
         let describe = (a.describe(), b.describe());
-        let (shape, (left, from), (right, other)) = match (left, right) {
+        Ok(match (left, right) {
             (None, None) => {
                 let ((a, from), (b, other)) = (self.scalar(a)?, self.scalar(b)?);
-                (None, (vec![a], from), (vec![b], other))
+                Paired { shape: None, left: vec![a], right: vec![b], from, other }
             }
             (Some((shape, from, items)), None) => {
                 let (b, other) = self.scalar(b)?;
                 let b = self.once(b, other)?;
-                let many = vec![b; items.len()];
-                (Some(shape), (items, from), (many, other))
+                Paired { shape: Some(shape), right: vec![b; items.len()], left: items, from, other }
             }
             (None, Some((shape, other, items))) => {
                 let (a, from) = self.scalar(a)?;
                 let a = self.once(a, from)?;
-                (Some(shape), (vec![a; items.len()], from), (items, other))
+                Paired { shape: Some(shape), left: vec![a; items.len()], right: items, from, other }
             }
             (Some((shape, from, left)), Some((other_shape, other, right))) => {
                 if shape != other_shape {
@@ -243,12 +318,31 @@ impl Lowerer<'_> {
                         format!("{} and {} do not go together", describe.0, describe.1),
                     ));
                 }
-                (Some(shape), (left, from), (right, other))
+                Paired { shape: Some(shape), left, right, from, other }
             }
-        };
-        let scalar = if from == other { from } else { from.promote(other) };
-        let cast =
-            |items: Vec<Expr>, from| items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
-        Ok((shape, scalar, cast(left, from), cast(right, other)))
+        })
+    }
+}
+
+fn no_condition(error: LangError) -> LangError {
+    match error.code {
+        "type" => LangError::new("type", error.message.replace("a number", "a condition")),
+        _ => error,
+    }
+}
+
+/// What is known of a value that was not chosen.
+enum Other {
+    Constant(Constant),
+    Typed(Option<Shape>, Scalar),
+}
+
+/// A constant as the kind of number that it and another one have in common.
+fn as_kind_of(value: Constant, other: &Constant) -> Constant {
+    match (value, other) {
+        (Constant::Bool(value), Constant::Int(_)) => Constant::Int(i128::from(value)),
+        (Constant::Bool(value), Constant::Float(_)) => Constant::Float(f64::from(u8::from(value))),
+        (Constant::Int(value), Constant::Float(_)) => Constant::Float(value as f64),
+        (value, _) => value,
     }
 }

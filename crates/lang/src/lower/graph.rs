@@ -18,7 +18,7 @@ use crate::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, Label, Statemen
 use crate::types::Scalar;
 
 /// What is known of a graph while it is lowered.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Pieces {
     /// Members of enums that labels are.
     pub(super) members: Vec<Option<Member>>,

@@ -1,7 +1,7 @@
 //! Calls of the program's functions, which are inlined, and of its struct types.
 
 use keyprint_source::ast;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::Arguments;
 use super::expr::unwrap_static;
@@ -9,7 +9,7 @@ use super::value::{Value, describe};
 use super::{Binding, Exit, Lower, Lowerer, Open};
 use crate::error::LangError;
 use crate::host::{Annotation, Constant, Handle, StructType};
-use crate::ir::{Block, Expr, Kind};
+use crate::ir::{Block, Expr, Kind, LocalId};
 use crate::passes::fold;
 
 /// Where an argument is, if it can be assigned to, and the member of an enum that it is.
@@ -76,7 +76,8 @@ impl Lowerer<'_> {
         let scope = self.new_scope();
         let is_outermost = self.open.last().is_some_and(|open| open.is_outermost);
         let depth = self.open.len() + 1;
-        let exit = Exit { scope, is_used: false, result: None, returns: 0, depth };
+        let exit =
+            Exit { scope, is_used: false, result: None, retyped: FxHashSet::default(), returns: 0, depth };
         self.open.push(Open { block: Block::default(), is_home: true, is_outermost });
         let name = source.name.clone();
         let lowered = self.deeper(|this| this.function(handle, source, (names, members), Some(exit)));
@@ -100,6 +101,9 @@ impl Lowerer<'_> {
         if exit.is_used {
             // What is returned outlives the scope.
             let mut block = open.block;
+            if !exit.retyped.is_empty() {
+                self.settle_returns(&mut block, &exit.retyped);
+            }
             let mut kept = Vec::new();
             if let Some(result) = &exit.result {
                 collect_locals(result, &mut kept);
@@ -116,6 +120,19 @@ impl Lowerer<'_> {
             self.splice(open.block);
         }
         Ok(exit.result.unwrap_or(Value::Constant(Constant::None)))
+    }
+
+    /// Converts what earlier `return`s gave to the type that the result has now.
+    fn settle_returns(&mut self, block: &mut Block, retyped: &FxHashSet<LocalId>) {
+        let kernel = &self.kernel;
+        block.each_mut(&mut |statement| {
+            if let Kind::Set(id, value) | Kind::SetLane(id, _, value) = &mut statement.kind
+                && retyped.contains(id)
+            {
+                let one = std::mem::replace(value, Expr::index(0));
+                *value = fold::cast(one.scalar(kernel), kernel.locals[*id as usize].scalar, one);
+            }
+        });
     }
 
     fn bind_argument(&mut self, name: &str, annotation: &Annotation, value: Value) -> Lower<Binding> {

@@ -127,6 +127,22 @@ pub enum Returned {
     Tuple(Vec<Returned>),
 }
 
+impl Returned {
+    /// Gives its numbers other types, in order.
+    fn retype(&mut self, types: &mut impl Iterator<Item = Scalar>) {
+        match self {
+            Self::Nothing => {}
+            Self::Scalar(scalar) => *scalar = types.next().unwrap_or(*scalar),
+            Self::Tensor(shape, scalar) => {
+                for _ in 0..shape.len() {
+                    *scalar = types.next().unwrap_or(*scalar);
+                }
+            }
+            Self::Tuple(all) => all.iter_mut().for_each(|one| one.retype(types)),
+        }
+    }
+}
+
 /// Lowers a function for arguments: one constant for each parameter.
 ///
 /// # Errors
@@ -202,10 +218,13 @@ enum LoopKind {
     Graph,
 }
 
+#[derive(Clone)]
 struct Exit {
     scope: ScopeId,
     is_used: bool,
     result: Option<Value>,
+    /// Variables of the result whose type has changed since they were first set.
+    retyped: FxHashSet<LocalId>,
     /// How many `return`s there were.
     returns: u32,
     /// How many blocks are open in the function itself.
@@ -292,6 +311,7 @@ impl<'h> Lowerer<'h> {
         self.function(handle, source, (names, members), None)?;
         let open = self.open.pop().expect("opened above");
         self.kernel.body = open.block;
+        self.settle_results();
         Ok(self.result.take().unwrap_or(Returned::Nothing))
     }
 
@@ -454,6 +474,55 @@ impl<'h> Lowerer<'h> {
         let done = work(self);
         self.levels -= 1;
         done
+    }
+
+    /// Lowers something of which only the types matter, and leaves nothing of it behind; nothing if it cannot be
+    /// lowered.
+    fn trial<T>(&mut self, work: impl FnOnce(&mut Self) -> Lower<T>) -> Option<T> {
+        let kernel = &self.kernel;
+        let (locals, arrays, numbers, sites) =
+            (kernel.locals.len(), kernel.arrays.len(), kernel.numbers.len(), kernel.sites.len());
+        let (results, labels) = (kernel.results.clone(), kernel.labels.clone());
+        let (result, pieces) = (self.result.clone(), self.pieces.clone());
+        let (warnings, scopes, levels, statements) =
+            (self.warnings.len(), self.scopes, self.levels, self.statements);
+        let (next_loop, private) = (self.next_loop, self.private.clone());
+        let filled: Vec<_> =
+            self.open.iter().map(|one| (one.block.locals.len(), one.block.statements.len())).collect();
+        let functions = self.functions.len();
+        let function = self.current();
+        let (names, exit, loops) = (function.names.clone(), function.exit.clone(), function.loops.clone());
+        let (at, statement, is_left) = (function.at, function.statement, function.is_left);
+        self.host.begin_trial();
+        let mut found = None;
+        let done = self.in_block(true, |this| {
+            found = Some(work(this)?);
+            Ok(())
+        });
+        self.host.end_trial();
+        self.functions.truncate(functions);
+        let function = self.current();
+        (function.names, function.exit, function.loops) = (names, exit, loops);
+        (function.at, function.statement, function.is_left) = (at, statement, is_left);
+        self.open.truncate(filled.len());
+        for (open, (locals, statements)) in self.open.iter_mut().zip(filled) {
+            open.block.locals.truncate(locals);
+            open.block.statements.truncate(statements);
+        }
+        (self.next_loop, self.private) = (next_loop, private);
+        (self.scopes, self.levels, self.statements) = (scopes, levels, statements);
+        self.warnings.truncate(warnings);
+        (self.result, self.pieces) = (result, pieces);
+        self.constant.retain(|id| (*id as usize) < locals);
+        self.arrays.retain(|_, id| (*id as usize) < arrays);
+        self.numbers.retain(|_, id| (*id as usize) < numbers);
+        let kernel = &mut self.kernel;
+        kernel.locals.truncate(locals);
+        kernel.arrays.truncate(arrays);
+        kernel.numbers.truncate(numbers);
+        kernel.sites.truncate(sites);
+        (kernel.results, kernel.labels) = (results, labels);
+        done.ok().and(found)
     }
 
     // -- Building --------------------------------------------------------------------------------

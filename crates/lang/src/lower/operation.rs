@@ -11,6 +11,22 @@ use crate::ir::{Binary, Expr, Kind, Math, Unary};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
+/// Two operands, number by number, each of its own type.
+pub(super) struct Paired {
+    pub(super) shape: Option<Shape>,
+    pub(super) left: Vec<Expr>,
+    pub(super) right: Vec<Expr>,
+    /// The type of the first.
+    pub(super) from: Scalar,
+    /// The type of the second.
+    pub(super) other: Scalar,
+}
+
+/// The type of what holds one number or another: truth values stay what they are among themselves.
+pub(super) fn common(one: Scalar, other: Scalar) -> Scalar {
+    if one == other { one } else { one.promote(other) }
+}
+
 impl Lowerer<'_> {
     /// A binary operator.
     pub(super) fn operate(&mut self, op: Operator, left: Value, right: Value) -> Lower<Value> {
@@ -49,18 +65,104 @@ impl Lowerer<'_> {
                 format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1),
             ));
         }
-        let (shape, scalar, left, right) = self.alike(left, right)?;
+        self.warn_of_digits(&left, &right)?;
+        let Paired { shape, left, right, from, other } = self.paired(left, right)?;
+        if matches!(op, Operator::LShift | Operator::RShift) {
+            return self.shift(op, Paired { shape, left, right, from, other });
+        }
+        // Each operand becomes a float by itself: mixing signs first would change what it is.
+        let scalar = match common(from, other) {
+            scalar if op == Operator::Div && !scalar.is_float() => self.options.default_float,
+            scalar => scalar,
+        };
         let mut items = Vec::new();
         let mut result = scalar;
-        for (one, other) in left.into_iter().zip(right) {
+        for (one, another) in left.into_iter().zip(right) {
+            let (one, another) = (fold::cast(from, scalar, one), fold::cast(other, scalar, another));
             let (item, scalar) = match exponent {
                 Some(n) if scalar.is_float() => self.product(one, scalar, n)?,
-                _ => self.arithmetic(op, one, other, scalar)?,
+                _ => self.arithmetic(op, one, another, scalar)?,
             };
             result = scalar;
             items.push(item);
         }
         Ok(made(shape, result, items))
+    }
+
+    /// A shift: the result has the type of what is shifted, whatever the type of the count.
+    fn shift(&mut self, op: Operator, given: Paired) -> Lower<Value> {
+        let Paired { shape, left, right, from, other } = given;
+        if let Some(float) = [from, other].into_iter().find(|one| one.is_float()) {
+            return Err(LangError::new("operand", format!("`{}` is not defined for `{float}`", op.as_str()))
+                .hint("convert to an int first, or use `bit_cast`"));
+        }
+        let plain = |scalar| if scalar == Scalar::Bool { Scalar::I32 } else { scalar };
+        let (to, count_type) = (plain(from), plain(other));
+        let op = if op == Operator::LShift { Binary::Shl } else { Binary::Shr };
+        let mut items = Vec::new();
+        for (one, count) in left.into_iter().zip(right) {
+            let one = fold::cast(from, to, one);
+            let count = fold::cast(other, count_type, count);
+            let (one, count) =
+                if self.options.debug { self.check_count(one, to, count, count_type)? } else { (one, count) };
+            let count = if count_type.bits() <= to.bits() {
+                // What is too large stays too large, or becomes negative: both leave copies of the sign.
+                fold::cast(count_type, to, count)
+            } else {
+                let count = self.once(count, count_type)?;
+                let bits = Expr::Const(count_type, u64::from(to.bits()));
+                let low = fold::binary(Binary::Le, Expr::Const(count_type, 0), count.clone());
+                let inside = fold::binary(Binary::Both, low, fold::binary(Binary::Lt, count.clone(), bits));
+                let most = Expr::Const(to, u64::from(to.bits()));
+                fold::select(inside, fold::cast(count_type, to, count), most)
+            };
+            items.push(fold::binary(op, one, count));
+        }
+        Ok(made(shape, to, items))
+    }
+
+    /// In debug mode, shifting too far is an error.
+    fn check_count(
+        &mut self,
+        one: Expr,
+        scalar: Scalar,
+        count: Expr,
+        count_type: Scalar,
+    ) -> Lower<(Expr, Expr)> {
+        let one = self.once(one, scalar)?;
+        let count = self.once(count, count_type)?;
+        let low = fold::binary(Binary::Le, Expr::Const(count_type, 0), count.clone());
+        let bits = Expr::Const(count_type, u64::from(scalar.bits()));
+        let high = fold::binary(Binary::Lt, count.clone(), bits);
+        let condition = fold::binary(Binary::Both, low, high);
+        if condition != Expr::Const(Scalar::Bool, 1) {
+            let site = self.site("shift".to_owned());
+            self.emit(Kind::Check { condition, site, values: vec![count.clone()] })?;
+        }
+        Ok((one, count))
+    }
+
+    /// Says so where digits of a number that is written out get lost: it is of the default type, and meets a wider one.
+    fn warn_of_digits(&mut self, left: &Value, right: &Value) -> Lower<()> {
+        for (one, other) in [(left, right), (right, left)] {
+            let Value::Constant(Constant::Float(value)) = one else { continue };
+            let default = self.options.default_float;
+            let bits = fold::float_bits(default, *value);
+            if fold::float(default, bits) == *value || !value.is_finite() {
+                continue;
+            }
+            let wider = match self.as_tensor(other)? {
+                Some((_, scalar, _)) => scalar,
+                None => self.scalar(other.clone())?.1,
+            };
+            if wider.is_float() && wider.bits() > default.bits() {
+                self.warn(format!(
+                    "`{value:?}` is a `{default}`, and what it meets a `{wider}`: digits are lost; write \
+                     `kp.{wider}({value:?})`, or `kp.init(default_fp=kp.{wider})`"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// A tuple or list of numbers as a vector, or of such as a matrix; anything else as it is.
@@ -144,35 +246,20 @@ impl Lowerer<'_> {
         Ok((found, wide))
     }
 
-    /// In debug mode, dividing by zero and shifting too far are errors.
+    /// In debug mode, dividing by zero is an error.
     fn check_operands(&mut self, op: Binary, one: Expr, other: Expr, scalar: Scalar) -> Lower<(Expr, Expr)> {
         if !scalar.is_int() || matches!(other, Expr::Const(..)) {
             return Ok((one, other));
         }
         let zero = Expr::Const(scalar, 0);
-        let (condition, what): (fn(Expr, Expr, Expr) -> Expr, _) = match op {
-            Binary::FloorDiv | Binary::Mod | Binary::TruncDiv | Binary::TruncMod => {
-                (|other, zero, _| fold::binary(Binary::Ne, other, zero), "division")
-            }
-            Binary::Shl | Binary::Shr => (
-                |other, zero, bits| {
-                    let low = fold::binary(Binary::Le, zero, other.clone());
-                    fold::binary(Binary::Both, low, fold::binary(Binary::Lt, other, bits))
-                },
-                "shift",
-            ),
-            _ => return Ok((one, other)),
-        };
+        if !matches!(op, Binary::FloorDiv | Binary::Mod | Binary::TruncDiv | Binary::TruncMod) {
+            return Ok((one, other));
+        }
         let one = self.once(one, scalar)?;
         let other = self.once(other, scalar)?;
-        let bits = Expr::Const(scalar, u64::from(scalar.bits()));
-        let site = self.site(what.to_owned());
-        let kind = Kind::Check {
-            condition: condition(other.clone(), zero, bits),
-            site,
-            values: vec![other.clone()],
-        };
-        self.emit(kind)?;
+        let site = self.site("division".to_owned());
+        let condition = fold::binary(Binary::Ne, other.clone(), zero);
+        self.emit(Kind::Check { condition, site, values: vec![other.clone()] })?;
         Ok((one, other))
     }
 
@@ -192,34 +279,22 @@ impl Lowerer<'_> {
         };
         let (left, right) = (self.listed(left)?, self.listed(right)?);
         if let Some(known) = self.beyond(op, &left, &right)? {
-            return Ok(Value::Constant(Constant::Bool(known)));
+            // Not a constant: what a comparison is does not depend on what its numbers turn out to be.
+            return Ok(Value::Scalar(Expr::Const(Scalar::Bool, u64::from(known)), Scalar::Bool));
         }
-        if let Some(found) = self.mixed(op, &left, &right)? {
-            return Ok(found);
+        let Paired { shape, left, right, from, other } =
+            self.paired(left, right).map_err(|error| match error.code {
+                "type" => cannot(),
+                _ => error,
+            })?;
+        let mut items = Vec::new();
+        for (one, another) in left.into_iter().zip(right) {
+            items.push(self.compare_numbers(op, (one, from), (another, other))?);
         }
-        let (left, right) = self.signs(left, right)?;
-        let (shape, scalar, left, right) = self.alike(left, right).map_err(|error| match error.code {
-            "type" => cannot(),
-            _ => error,
-        })?;
-        // Halves are ordered as they are in single precision.
-        let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
-        let items = left.into_iter().zip(right).map(|(one, other)| {
-            let (one, other) = (fold::cast(scalar, wide, one), fold::cast(scalar, wide, other));
-            match op {
-                CmpOp::Eq => fold::binary(Binary::Eq, one, other),
-                CmpOp::NotEq => fold::binary(Binary::Ne, one, other),
-                CmpOp::Lt => fold::binary(Binary::Lt, one, other),
-                CmpOp::LtE => fold::binary(Binary::Le, one, other),
-                // The order of the two does not show: neither has effects.
-                CmpOp::Gt => fold::binary(Binary::Lt, other, one),
-                _ => fold::binary(Binary::Le, other, one),
-            }
-        });
-        Ok(made(shape, Scalar::Bool, items.collect()))
+        Ok(made(shape, Scalar::Bool, items))
     }
 
-    /// What a comparison of a whole number with a constant is that its type cannot hold; nothing if it can.
+    /// What a comparison of a whole number with a constant is that has more than 64 bits.
     fn beyond(&mut self, op: CmpOp, left: &Value, right: &Value) -> Lower<Option<bool>> {
         let (constant, other, flipped) = match (left, right) {
             (Value::Constant(Constant::Int(constant)), other) => (*constant, other, true),
@@ -227,46 +302,50 @@ impl Lowerer<'_> {
             _ => return Ok(None),
         };
         let Ok((_, scalar)) = self.scalar(other.clone()) else { return Ok(None) };
-        if !scalar.is_int()
-            || scalar.bits() < 32 && (-(1 << 31)..1 << 31).contains(&constant) && scalar.is_signed()
-        {
-            return Ok(None);
-        }
-        if fold::whole(scalar, fold::wrap(scalar, constant)) == constant {
-            return Ok(None);
-        }
-        // Signed numbers are compared in a wider type; unsigned ones are all above, or all below.
-        if scalar.is_signed() && i64::try_from(constant).is_ok() {
+        let fits = (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&constant);
+        if scalar.is_float() || fits {
             return Ok(None);
         }
         let order = if constant > 0 { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
         Ok(Some(ordered(op, if flipped { order.reverse() } else { order })))
     }
 
-    /// Two whole numbers of other signs, in a type that holds both: comparisons are exact.
-    fn signs(&mut self, left: Value, right: Value) -> Lower<(Value, Value)> {
-        let (Ok((a, from)), Ok((b, other))) = (self.scalar(left.clone()), self.scalar(right.clone())) else {
-            return Ok((left, right));
+    /// A comparison of two numbers: whole numbers are compared as they are, whatever their types.
+    pub(super) fn compare_numbers(
+        &mut self,
+        op: CmpOp,
+        (one, from): (Expr, Scalar),
+        (another, other): (Expr, Scalar),
+    ) -> Lower<Expr> {
+        let is_mixed = from.is_int() && other.is_int() && from.is_signed() != other.is_signed();
+        if is_mixed && from.bits().max(other.bits()) == 64 {
+            return self.compare_signs(op, (one, from), (another, other));
+        }
+        // Halves are ordered as they are in single precision.
+        let scalar = match common(from, other) {
+            _ if is_mixed => Scalar::I64,
+            Scalar::F16 => Scalar::F32,
+            scalar => scalar,
         };
-        if !from.is_int() || !other.is_int() || from.is_signed() == other.is_signed() {
-            return Ok((left, right));
-        }
-        if from.bits() < 64 && other.bits() < 64 {
-            let wide = |one, from| Value::Scalar(fold::cast(from, Scalar::I64, one), Scalar::I64);
-            return Ok((wide(a, from), wide(b, other)));
-        }
-        Ok((left, right))
+        let (one, another) = (fold::cast(from, scalar, one), fold::cast(other, scalar, another));
+        Ok(match op {
+            CmpOp::Eq => fold::binary(Binary::Eq, one, another),
+            CmpOp::NotEq => fold::binary(Binary::Ne, one, another),
+            CmpOp::Lt => fold::binary(Binary::Lt, one, another),
+            CmpOp::LtE => fold::binary(Binary::Le, one, another),
+            // The order of the two does not show: neither has effects.
+            CmpOp::Gt => fold::binary(Binary::Lt, another, one),
+            _ => fold::binary(Binary::Le, another, one),
+        })
     }
 
     /// A comparison of a signed and an unsigned number of which nothing holds both.
-    fn mixed(&mut self, op: CmpOp, left: &Value, right: &Value) -> Lower<Option<Value>> {
-        let (Ok((a, from)), Ok((b, other))) = (self.scalar(left.clone()), self.scalar(right.clone())) else {
-            return Ok(None);
-        };
-        let is_mixed = from.is_int() && other.is_int() && from.is_signed() != other.is_signed();
-        if !is_mixed || from.bits().max(other.bits()) < 64 {
-            return Ok(None);
-        }
+    fn compare_signs(
+        &mut self,
+        op: CmpOp,
+        (a, from): (Expr, Scalar),
+        (b, other): (Expr, Scalar),
+    ) -> Lower<Expr> {
         // The signed one first.
         let (signed, unsigned, op) = if from.is_signed() {
             (fold::cast(from, Scalar::I64, a), fold::cast(other, Scalar::U64, b), op)
@@ -292,15 +371,14 @@ impl Lowerer<'_> {
             let same = fold::binary(Binary::Eq, wide.clone(), unsigned.clone());
             fold::binary(Binary::Both, not(negative.clone()), same)
         };
-        let found = match op {
+        Ok(match op {
             CmpOp::Lt => below(true),
             CmpOp::LtE => below(false),
             CmpOp::Gt => not(below(false)),
             CmpOp::GtE => not(below(true)),
             CmpOp::Eq => equal(),
             _ => not(equal()),
-        };
-        Ok(Some(Value::Scalar(found, Scalar::Bool)))
+        })
     }
 
     /// A unary operator.
@@ -348,7 +426,7 @@ impl Lowerer<'_> {
         Ok(made(shape, result, found))
     }
 
-    fn negate(&mut self, op: UnaryOp, one: Expr, scalar: Scalar) -> Lower<(Expr, Scalar)> {
+    pub(super) fn negate(&mut self, op: UnaryOp, one: Expr, scalar: Scalar) -> Lower<(Expr, Scalar)> {
         match op {
             UnaryOp::UAdd => Ok((one, scalar)),
             UnaryOp::Invert if scalar == Scalar::Bool => Ok((fold::unary(Unary::Not, one), scalar)),
@@ -421,7 +499,14 @@ impl Lowerer<'_> {
                 continue;
             }
             let (result_value, value) = (self.listed(result)?, self.listed(value)?);
-            let (shape, scalar, left, right) = self.alike(result_value, value)?;
+            self.warn_of_digits(&result_value, &value)?;
+            let Paired { shape, left, right, from, other } = self.paired(result_value, value)?;
+            let scalar = common(from, other);
+            let is_mixed = from.is_int() && other.is_int() && from.is_signed() != other.is_signed();
+            if is_mixed && !scalar.is_signed() {
+                result = self.extreme_of_signs(op, scalar, Paired { shape, left, right, from, other })?;
+                continue;
+            }
             let wide = match scalar {
                 Scalar::F16 => Scalar::F32,
                 Scalar::Bool => Scalar::I32,
@@ -429,14 +514,30 @@ impl Lowerer<'_> {
             };
             let back = if scalar == Scalar::F16 { scalar } else { wide };
             let mut items = Vec::new();
-            for (one, other) in left.into_iter().zip(right) {
-                let one = fold::cast(scalar, wide, one);
-                let other = fold::cast(scalar, wide, other);
-                items.push(fold::cast(wide, back, fold::binary(op, one, other)));
+            for (one, another) in left.into_iter().zip(right) {
+                let one = fold::cast(scalar, wide, fold::cast(from, scalar, one));
+                let another = fold::cast(scalar, wide, fold::cast(other, scalar, another));
+                items.push(fold::cast(wide, back, fold::binary(op, one, another)));
             }
             result = made(shape, back, items);
         }
         Ok(result)
+    }
+
+    /// The smaller or larger of a signed and an unsigned number that is at least as wide. The smaller one fits into
+    /// the signed type of that size, the larger one into the unsigned type.
+    fn extreme_of_signs(&mut self, op: Binary, unsigned: Scalar, given: Paired) -> Lower<Value> {
+        let Paired { shape, left, right, from, other } = given;
+        let to = if op == Binary::Min { unsigned.signed() } else { unsigned };
+        let mut items = Vec::new();
+        for (one, another) in left.into_iter().zip(right) {
+            let (one, another) = (self.once(one, from)?, self.once(another, other)?);
+            // As Python: the first unless the second is beyond it.
+            let beyond = if op == Binary::Min { CmpOp::Lt } else { CmpOp::Gt };
+            let is_second = self.compare_numbers(beyond, (another.clone(), other), (one.clone(), from))?;
+            items.push(fold::select(is_second, fold::cast(other, to, another), fold::cast(from, to, one)));
+        }
+        Ok(made(shape, to, items))
     }
 
     pub(super) fn absolute(&mut self, value: Value) -> Lower<Value> {

@@ -7,15 +7,19 @@ use keyprint_source::ast::{self, Stmt};
 use keyprint_source::position::Ranged;
 
 use super::expr::{known_truth, unsupported};
+use super::operation::common;
 use super::value::Value;
 use super::{Binding, LoopKind, Lower, Lowerer, Returned};
 use crate::error::LangError;
 use crate::host::{Annotation, Constant};
-use crate::ir::{Expr, Kind};
+use crate::ir::{Block, Expr, Kind, LocalId, Statement};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
 pub(super) type Names = FxHashMap<String, Binding>;
+
+/// What branches that are not taken would make of variables: shapes and types.
+type Seen = FxHashMap<String, (Option<Shape>, Scalar)>;
 
 impl Lowerer<'_> {
     /// Lowers statements.
@@ -150,6 +154,9 @@ impl Lowerer<'_> {
         };
         let value = self.expr(test)?;
         if let Some(known) = known_truth(&value) {
+            // Only `static` makes the other branches go away: otherwise variables have the type of all.
+            let seen =
+                if matches!(value, Value::Static(_)) { Seen::default() } else { self.unseen(known, clauses) };
             self.current().statement += 1;
             if known {
                 self.body(body)?;
@@ -163,7 +170,7 @@ impl Lowerer<'_> {
                 self.current().statement += 1;
             }
             self.current().statement -= 1;
-            return Ok(());
+            return self.typed_as(seen);
         }
         let condition = self.truth(value)?;
         let at = self.current().at;
@@ -172,9 +179,9 @@ impl Lowerer<'_> {
         }
         let before = self.current().names.clone();
         self.current().statement += 1;
-        let then = self.in_block(false, |this| this.body(body))?;
+        let mut then = self.in_block(false, |this| this.body(body))?;
         let (after_then, then_left) = self.end_branch(&before);
-        let otherwise = self.in_block(false, |this| {
+        let mut otherwise = self.in_block(false, |this| {
             this.current().statement -= 1;
             this.clauses(rest)?;
             this.current().statement += 1;
@@ -186,11 +193,160 @@ impl Lowerer<'_> {
         self.current().names = match (then_left, else_left) {
             (true, false) => after_else,
             (false, true) => after_then,
-            _ => merged(after_then, after_else),
+            _ => self.join((after_then, &mut then), (after_else, &mut otherwise)),
         };
         self.current().is_left = then_left && else_left;
         self.current().at = at;
         self.emit(Kind::If(condition, then, otherwise))
+    }
+
+    /// What branches that are known not to be taken would make of variables that the one that is taken sets, too.
+    fn unseen(&mut self, is_first: bool, clauses: &[(Option<&ast::Expr>, &[Stmt])]) -> Seen {
+        let (first, rest) = clauses.split_first().expect("there is a clause");
+        let (taken, others) = if is_first { (&clauses[..1], rest) } else { (rest, &clauses[..1]) };
+        let all = |clauses: &[(Option<&ast::Expr>, &[Stmt])]| -> FxHashSet<String> {
+            clauses.iter().flat_map(|(_, body)| assigned_names(body, false)).collect()
+        };
+        let mut names: Vec<String> = all(taken).intersection(&all(others)).cloned().collect();
+        // A variable that is there already has its type.
+        names.retain(|name| match self.current().names.get(name) {
+            None | Some(Binding::Unclear) => true,
+            Some(Binding::Scalar { is_set, .. } | Binding::Tensor { is_set, .. }) => !is_set,
+            Some(_) => false,
+        });
+        if names.is_empty() {
+            return Seen::default();
+        }
+        names.sort_unstable();
+        let seen = self.trial(|this| {
+            if is_first {
+                this.clauses(rest)?;
+            } else {
+                this.body(first.1)?;
+            }
+            let mut found = Seen::default();
+            if this.current().is_left {
+                return Ok(found);
+            }
+            for name in names {
+                let (id, shape) = match this.current().names.get(&name) {
+                    Some(Binding::Scalar { id, is_set: true }) => (*id, None),
+                    Some(Binding::Tensor { id, shape, is_set: true }) => (*id, Some(*shape)),
+                    _ => continue,
+                };
+                found.insert(name, (shape, this.kernel.locals[id as usize].scalar));
+            }
+            Ok(found)
+        });
+        seen.unwrap_or_default()
+    }
+
+    /// Gives variables the type that they have in common with what another branch would have made of them.
+    fn typed_as(&mut self, seen: Seen) -> Lower<()> {
+        if self.current().is_left {
+            return Ok(());
+        }
+        let mut seen: Vec<_> = seen.into_iter().collect();
+        seen.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (name, (shape, other)) in seen {
+            let (id, given) = match self.current().names.get(&name) {
+                Some(Binding::Scalar { id, is_set: true }) => (*id, None),
+                Some(Binding::Tensor { id, shape, is_set: true }) => (*id, Some(*shape)),
+                _ => continue,
+            };
+            let from = self.kernel.locals[id as usize].scalar;
+            let to = common(from, other);
+            if shape != given || to == from {
+                continue;
+            }
+            let made = self.variable(&name, to, given.map_or(0, Shape::len));
+            for kind in retyped(id, from, made, to, given) {
+                self.emit(kind)?;
+            }
+            let binding = match given {
+                None => Binding::Scalar { id: made, is_set: true },
+                Some(shape) => Binding::Tensor { id: made, shape, is_set: true },
+            };
+            self.current().names.insert(name, binding);
+        }
+        Ok(())
+    }
+
+    /// What two branches leave behind: a variable that both set has the common type of both.
+    fn join(&mut self, one: (Names, &mut Block), other: (Names, &mut Block)) -> Names {
+        let ((one, then), (other, otherwise)) = (one, other);
+        let mut both: Vec<String> = one.keys().filter(|name| other.contains_key(*name)).cloned().collect();
+        both.sort_unstable();
+        let mut found = Names::default();
+        for name in both {
+            let (a, b) = (&one[&name], &other[&name]);
+            if let Some(joined) = self.joined(&name, (a, then), (b, otherwise)) {
+                found.insert(name, joined);
+            }
+        }
+        for (name, binding) in merged(one, other) {
+            found.entry(name).or_insert(binding);
+        }
+        found
+    }
+
+    /// A variable that two branches have set; nothing if they have not, or if it is the same one.
+    fn joined(
+        &mut self,
+        name: &str,
+        (one, then): (&Binding, &mut Block),
+        (other, otherwise): (&Binding, &mut Block),
+    ) -> Option<Binding> {
+        match (one, other) {
+            (Binding::Scalar { id, is_set: true }, Binding::Scalar { id: second, is_set: true })
+                if id != second =>
+            {
+                let id = self.joined_variable(name, (*id, then), (*second, otherwise), None);
+                Some(Binding::Scalar { id, is_set: true })
+            }
+            (
+                Binding::Tensor { id, shape, is_set: true },
+                Binding::Tensor { id: second, shape: also, is_set: true },
+            ) if id != second && shape == also => {
+                let id = self.joined_variable(name, (*id, then), (*second, otherwise), Some(*shape));
+                Some(Binding::Tensor { id, shape: *shape, is_set: true })
+            }
+            (Binding::Struct { members, kind }, Binding::Struct { members: others, kind: also })
+                if !same(one, other)
+                    && kind.as_ref().map(|kind| &kind.name) == also.as_ref().map(|kind| &kind.name)
+                    && members.len() == others.len()
+                    && members.iter().zip(others).all(|(a, b)| a.0 == b.0) =>
+            {
+                let mut found = Vec::new();
+                for ((member, a), (_, b)) in members.iter().zip(others) {
+                    let name = format!("{name}_{member}");
+                    let joined = self.joined(&name, (a, then), (b, otherwise));
+                    found.push((member.clone(), joined.or_else(|| same(a, b).then(|| a.clone()))?));
+                }
+                Some(Binding::Struct { members: found, kind: kind.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    fn joined_variable(
+        &mut self,
+        name: &str,
+        (one, then): (LocalId, &mut Block),
+        (other, otherwise): (LocalId, &mut Block),
+        shape: Option<Shape>,
+    ) -> LocalId {
+        let [from, second] = [one, other].map(|id| self.kernel.locals[id as usize].scalar);
+        let to = common(from, second);
+        let made = if to == from { one } else { self.variable(name, to, shape.map_or(0, Shape::len)) };
+        let line = self.line();
+        for (id, from, block) in [(one, from, then), (other, second, otherwise)] {
+            if id != made {
+                let sets = retyped(id, from, made, to, shape);
+                block.statements.extend(sets.map(|kind| Statement { line, kind }));
+            }
+        }
+        made
     }
 
     /// Ends a branch: what it has defined is known to the next one, but not set there.
@@ -347,23 +503,14 @@ impl Lowerer<'_> {
             }
             (Some(place), Some(value)) => {
                 let found = value.describe();
-                if let (Value::Scalar(_, to), Ok((_, from))) = (&place, self.scalar(value.clone()))
-                    && from.is_float()
-                    && !to.is_float()
-                {
-                    return Err(LangError::new(
-                        "return",
-                        format!("another `return` gives a `{to}`, and this one a `{from}`"),
-                    )
-                    .hint("write both as floats (`1.0`), or say what is returned: `-> kp.f32`"));
-                }
-                self.store_value(place.clone(), value).map_err(|error| match error.code {
+                let result = self.return_into(&place, value).map_err(|error| match error.code {
                     "type" | "shape" | "assignment" => LangError::new(
                         "return",
                         format!("another `return` gives {}, and this one {found}", place.describe()),
                     ),
                     _ => error,
                 })?;
+                self.current().exit.as_mut().expect("looked at above").result = Some(result);
             }
             _ => {
                 return Err(LangError::new("return", "one `return` gives a value, and another does not")
@@ -371,6 +518,75 @@ impl Lowerer<'_> {
             }
         }
         self.emit(Kind::Leave(scope))
+    }
+
+    /// Returns a value where another `return` has returned one: the result has the common type of both.
+    fn return_into(&mut self, place: &Value, value: Value) -> Lower<Value> {
+        let listed = if matches!(place, Value::Tuple(_)) { value } else { self.listed(value)? };
+        match (place, self.as_tensor(&listed)?) {
+            (Value::Scalar(Expr::Local(id), to), None) => {
+                let (expr, from) = self.scalar(listed)?;
+                let to = self.retype(*id, *to, from);
+                self.emit(Kind::Set(*id, fold::cast(from, to, expr)))?;
+                Ok(Value::Scalar(Expr::Local(*id), to))
+            }
+            (Value::Variable(id, shape), Some((given, from, items))) if given == *shape => {
+                let to = self.kernel.locals[*id as usize].scalar;
+                let to = self.retype(*id, to, from);
+                let items: Vec<Expr> = items
+                    .into_iter()
+                    .map(|one| self.once(fold::cast(from, to, one), to))
+                    .collect::<Lower<_>>()?;
+                for (at, item) in items.into_iter().enumerate() {
+                    self.emit(Kind::SetLane(*id, Expr::index(at as i64), item))?;
+                }
+                Ok(place.clone())
+            }
+            (Value::Tuple(places), _) => {
+                let value = self.keep(listed)?;
+                let items = self.elements(value)?;
+                if items.len() != places.len() {
+                    return Err(LangError::new("type", "another number of values"));
+                }
+                let pairs = places.iter().zip(items);
+                let places =
+                    pairs.map(|(place, item)| self.return_into(place, item)).collect::<Lower<_>>()?;
+                Ok(Value::Tuple(places))
+            }
+            _ => {
+                self.store_value(place.clone(), listed)?;
+                Ok(place.clone())
+            }
+        }
+    }
+
+    /// Makes the variable of a result of a type that holds another number, too.
+    fn retype(&mut self, id: LocalId, to: Scalar, from: Scalar) -> Scalar {
+        let found = common(to, from);
+        if found != to {
+            self.kernel.locals[id as usize].scalar = found;
+            self.current().exit.as_mut().expect("asked for returns only").retyped.insert(id);
+        }
+        found
+    }
+
+    /// What the kernel returns has the common type of all that its `return`s give.
+    pub(super) fn settle_results(&mut self) {
+        let mut body = std::mem::take(&mut self.kernel.body);
+        let results = self.kernel.results.clone();
+        let kernel = &self.kernel;
+        body.each_mut(&mut |statement| {
+            if let Kind::Return(values) = &mut statement.kind {
+                for (value, to) in values.iter_mut().zip(&results) {
+                    let one = std::mem::replace(value, Expr::index(0));
+                    *value = fold::cast(one.scalar(kernel), *to, one);
+                }
+            }
+        });
+        self.kernel.body = body;
+        if let Some(result) = &mut self.result {
+            result.retype(&mut results.into_iter());
+        }
     }
 
     /// What a function gives back, as its annotation says.
@@ -485,11 +701,14 @@ impl Lowerer<'_> {
                 return Err(LangError::new("return", "another `return` gives something else")
                     .hint("return the same kind of thing everywhere"));
             }
-            Some(_) => {}
+            Some(_) => {
+                for (known, (_, from)) in self.kernel.results.iter_mut().zip(&items) {
+                    *known = common(*known, *from);
+                }
+            }
         }
-        let values = items.into_iter().zip(self.kernel.results.clone());
-        let values = values.map(|((one, from), to)| fold::cast(from, to, one)).collect();
-        self.emit(Kind::Return(values))
+        // As they are: the type of the results is known when all are.
+        self.emit(Kind::Return(items.into_iter().map(|one| one.0).collect()))
     }
 
     fn returned(&mut self, value: Value, items: &mut Vec<(Expr, Scalar)>) -> Lower<Returned> {
@@ -548,6 +767,26 @@ impl Lowerer<'_> {
         }
         Ok((text, values))
     }
+}
+
+/// Sets a variable to another one, of another type.
+fn retyped(
+    id: LocalId,
+    from: Scalar,
+    made: LocalId,
+    to: Scalar,
+    shape: Option<Shape>,
+) -> impl Iterator<Item = Kind> {
+    (0..shape.map_or(1, Shape::len)).map(move |lane| {
+        let at = Expr::index(lane.into());
+        match shape {
+            None => Kind::Set(made, fold::cast(from, to, Expr::Local(id))),
+            Some(_) => {
+                let value = fold::cast(from, to, Expr::Lane(id, Box::new(at.clone())));
+                Kind::SetLane(made, at, value)
+            }
+        }
+    })
 }
 
 /// What several ways leave behind.

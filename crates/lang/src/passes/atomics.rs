@@ -111,12 +111,13 @@ fn relax(kernel: &Kernel, block: &mut Block) {
         };
         let before = Expr::Load(Box::new(place.clone()));
         let scalar = kernel.arrays[place.array as usize].scalar;
-        statement.kind = Kind::Store(place.clone(), combined(*op, before, value.clone(), scalar));
+        let from = value.scalar(kernel);
+        statement.kind = Kind::Store(place.clone(), combined(*op, (before, scalar), (value.clone(), from)));
     }
 }
 
-/// What a change makes of a number.
-pub(crate) fn combined(op: AtomicOp, one: Expr, other: Expr, scalar: Scalar) -> Expr {
+/// What a change makes of a number: it is done in the type of what it is changed with.
+pub(crate) fn combined(op: AtomicOp, (one, scalar): (Expr, Scalar), (other, from): (Expr, Scalar)) -> Expr {
     let (op, is_bits) = match op {
         AtomicOp::Add => (Binary::Add, false),
         AtomicOp::Mul => (Binary::Mul, false),
@@ -126,12 +127,12 @@ pub(crate) fn combined(op: AtomicOp, one: Expr, other: Expr, scalar: Scalar) -> 
         AtomicOp::Or => (Binary::Or, true),
         AtomicOp::Xor => (Binary::Xor, true),
     };
-    let wide = match scalar {
+    let wide = match from {
         Scalar::F16 => Scalar::F32,
         Scalar::Bool if !is_bits => Scalar::I32,
         other => other,
     };
-    let found = fold::binary(op, fold::cast(scalar, wide, one), fold::cast(scalar, wide, other));
+    let found = fold::binary(op, fold::cast(scalar, wide, one), fold::cast(from, wide, other));
     fold::cast(wide, scalar, found)
 }
 
@@ -144,12 +145,16 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
     let mut places: Vec<(Place, Option<AtomicOp>)> = Vec::new();
     let inside = locals_of(&one.body, &one.variables);
     let certain = certain_statements(&one.body);
+    // Shares are put together in the type of the target: what is done in another one would show.
+    let is_plain = |op: AtomicOp, value: &Expr, scalar: Scalar| {
+        value.scalar(kernel) == scalar || scalar.is_float() && matches!(op, AtomicOp::Add | AtomicOp::Mul)
+    };
     one.body.each(&mut |statement| match &statement.kind {
         Kind::Atomic(Atomic {
             op,
             target: target @ (AtomicTarget::Local(id) | AtomicTarget::Lane(id, _)),
+            value,
             old,
-            ..
         }) => {
             let lane = match target {
                 AtomicTarget::Lane(_, Expr::Const(_, at)) => Some(*at),
@@ -160,14 +165,16 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
                 _ => None,
             };
             let way = ways.entry((*id, lane)).or_insert(Some(*op));
-            if old.is_some() || *way != Some(*op) {
+            if old.is_some() || *way != Some(*op) || !is_plain(*op, value, kernel.locals[*id as usize].scalar)
+            {
                 *way = None;
             }
         }
-        Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), old, .. }) => {
+        Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), value, old }) => {
             // What is not always changed must not be touched: it may not even be there.
             let is_certain = certain.iter().any(|one| std::ptr::eq(*one, &raw const statement.kind));
-            let fits = old.is_none() && is_certain && is_invariant(place, &inside);
+            let is_plain = is_plain(*op, value, kernel.arrays[place.array as usize].scalar);
+            let fits = old.is_none() && is_certain && is_plain && is_invariant(place, &inside);
             match places.iter_mut().find(|(known, _)| known.array == place.array) {
                 None => places.push((place.clone(), fits.then_some(*op))),
                 Some((known, way)) => {
@@ -232,7 +239,7 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
         }
         let local = kernel.locals.len() as LocalId;
         kernel.locals.push(Local { name: "share".to_owned(), scalar, lanes: 0 });
-        fold_into(&mut one.body, &target, op, local, scalar);
+        fold_into(kernel, &mut one.body, &target, op, local, scalar);
         one.reductions.push(Reduction { op, local, target });
     }
 }
@@ -285,13 +292,23 @@ fn is_invariant(place: &Place, inside: &FxHashSet<LocalId>) -> bool {
     })
 }
 
-fn fold_into(block: &mut Block, target: &AtomicTarget, op: AtomicOp, local: LocalId, scalar: Scalar) {
+fn fold_into(
+    kernel: &Kernel,
+    block: &mut Block,
+    target: &AtomicTarget,
+    op: AtomicOp,
+    local: LocalId,
+    scalar: Scalar,
+) {
     for statement in &mut block.statements {
-        statement.kind.parts_mut(&mut |_| {}, &mut |inner| fold_into(inner, target, op, local, scalar));
+        statement
+            .kind
+            .parts_mut(&mut |_| {}, &mut |inner| fold_into(kernel, inner, target, op, local, scalar));
         if let Kind::Atomic(atomic) = &statement.kind
             && atomic.target == *target
         {
-            statement.kind = Kind::Set(local, combined(op, Expr::Local(local), atomic.value.clone(), scalar));
+            let value = (atomic.value.clone(), atomic.value.scalar(kernel));
+            statement.kind = Kind::Set(local, combined(op, (Expr::Local(local), scalar), value));
         }
     }
 }

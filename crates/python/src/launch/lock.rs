@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 thread_local! {
     /// The launch that runs on this thread.
-    static LAUNCH: Cell<Launch> = const { Cell::new(Launch { has_lock: false, noted: None }) };
+    static LAUNCH: Cell<Launch> = const { Cell::new(Launch::NONE) };
 }
 
 /// A launch, on its own thread: those that help it have none.
@@ -23,6 +23,14 @@ struct Launch {
     has_lock: bool,
     /// What it works on: which of the values, and all of them.
     noted: Noted,
+    /// What letting go of the lock gave, as long as it is not held.
+    token: *mut c_void,
+    /// Whether it was let go of in the middle of something: it is taken back when the launch is over.
+    is_owed: bool,
+}
+
+impl Launch {
+    const NONE: Self = Self { has_lock: false, noted: None, token: std::ptr::null_mut(), is_owed: false };
 }
 
 /// Runs native code that may let go of the lock.
@@ -37,8 +45,12 @@ pub(super) unsafe fn with_arrays<T>(
     run: impl FnOnce() -> T,
 ) -> T {
     let noted = if held.is_empty() { None } else { Some((std::ptr::from_ref(held), values.as_ptr())) };
-    let before = LAUNCH.replace(Launch { has_lock: true, noted });
+    let before = LAUNCH.replace(Launch { has_lock: true, noted, ..Launch::NONE });
     let done = run();
+    let launch = LAUNCH.get();
+    if launch.is_owed {
+        take(launch.token);
+    }
     LAUNCH.set(before);
     done
 }
@@ -59,9 +71,9 @@ fn each(noted: Noted, change: unsafe fn(*mut ffi::PyObject)) {
 
 /// Runs Python code in the middle of a launch, with the lock held: it may launch something else.
 fn aside<T>(work: impl FnOnce(Noted) -> T) -> T {
-    let launch = LAUNCH.replace(Launch { has_lock: false, noted: None });
+    let launch = LAUNCH.replace(Launch::NONE);
     let done = work(launch.noted);
-    LAUNCH.set(Launch { has_lock: true, noted: launch.noted });
+    LAUNCH.set(Launch { has_lock: true, noted: launch.noted, ..Launch::NONE });
     done
 }
 
@@ -71,20 +83,68 @@ pub(crate) fn release() -> *mut c_void {
     if !launch.has_lock {
         return std::ptr::null_mut();
     }
-    LAUNCH.set(Launch { has_lock: false, ..launch });
     // SAFETY: the lock is held.
-    unsafe {
+    let token = unsafe {
         each(launch.noted, ffi::Py_INCREF);
         ffi::PyEval_SaveThread().cast()
-    }
+    };
+    LAUNCH.set(Launch { has_lock: false, token, ..launch });
+    token
 }
 
 /// Takes the lock back.
 pub(crate) fn take(token: *mut c_void) {
     // SAFETY: what `release` returned on this thread.
     unsafe { ffi::PyEval_RestoreThread(token.cast()) };
-    // Letting go of the last reference may run Python code.
-    aside(|noted| each(noted, ffi::Py_DECREF));
+    // What stops the launch may have been raised meanwhile.
+    aside(let_go);
+}
+
+/// Whether this is the thread on which Python runs handlers of signals.
+fn is_main_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: always possible.
+    return unsafe { libc::gettid() == libc::getpid() };
+    #[cfg(not(target_os = "linux"))]
+    true
+}
+
+/// Runs handlers of signals, in a launch that holds the lock.
+fn handle_signals() -> bool {
+    // SAFETY: the lock is held. Nothing that the launch works on is owned yet, so it is while handlers run.
+    aside(|noted| unsafe {
+        each(noted, ffi::Py_INCREF);
+        let stops = ffi::PyErr_CheckSignals() != 0;
+        let_go(noted);
+        stops
+    })
+}
+
+/// Finds out whether a signal came that raises, wherever a launch is. Whether the lock is held stays as it is, and what
+/// was raised is there when the launch is over. Threads that help know of no launch: theirs is on another one.
+pub(crate) fn is_interrupted() -> bool {
+    let launch = LAUNCH.get();
+    if !launch.has_lock && (launch.token.is_null() || !is_main_thread()) {
+        return false;
+    }
+    if launch.has_lock {
+        let stops = handle_signals();
+        if !stops {
+            // It takes long, wherever it is: others can run Python meanwhile.
+            release();
+            LAUNCH.set(Launch { is_owed: true, ..LAUNCH.get() });
+        }
+        return stops;
+    }
+    // SAFETY: what letting go gave on this thread. The arrays stay owned: handlers may drop whatever held them.
+    unsafe { ffi::PyEval_RestoreThread(launch.token.cast()) };
+    LAUNCH.set(Launch::NONE);
+    // SAFETY: the lock is held.
+    let stops = unsafe { ffi::PyErr_CheckSignals() } != 0;
+    LAUNCH.set(launch);
+    // SAFETY: the lock is held; it is the same state of the same thread.
+    unsafe { ffi::PyEval_SaveThread() };
+    stops
 }
 
 /// How often a kernel that goes on and on lets Python look at signals.
@@ -98,15 +158,9 @@ pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
     }
     if token.is_null() {
         if !LAUNCH.get().has_lock {
-            return false;
+            return is_interrupted();
         }
-        // SAFETY: the lock is held. Nothing that the launch works on is owned yet, so it is while handlers run.
-        let stops = aside(|noted| unsafe {
-            each(noted, ffi::Py_INCREF);
-            let stops = ffi::PyErr_CheckSignals() != 0;
-            let_go(noted);
-            stops
-        });
+        let stops = handle_signals();
         if !stops && is_long {
             *token = release();
             LOOKED.set(Some(Instant::now()));
@@ -131,9 +185,9 @@ pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
         *token = std::ptr::null_mut();
     } else {
         let launch = LAUNCH.get();
-        LAUNCH.set(Launch { has_lock: false, ..launch });
         // SAFETY: the lock is held.
         *token = unsafe { ffi::PyEval_SaveThread() }.cast();
+        LAUNCH.set(Launch { has_lock: false, token: *token, ..launch });
     }
     stops
 }

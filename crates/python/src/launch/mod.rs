@@ -34,4 +34,4 @@ pub(crate) use self::kernel::{
     _add_entry, _add_world, _find_executable, _forget_worlds, _has_world, _kernel_stats, _kernel_type,
     _last_executable, _make_kernel, _resume, _set_binder,
 };
-pub(crate) use self::lock::{release, should_stop, take};
+pub(crate) use self::lock::{is_interrupted, release, should_stop, take};

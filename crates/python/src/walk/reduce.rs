@@ -1,6 +1,6 @@
 //! Objects that only their own reduction describes: `copyreg`, then `__reduce_ex__`.
 
-use pyo3::exceptions::PyAttributeError;
+use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -32,8 +32,13 @@ pub(crate) enum Reduction<'py> {
 pub(crate) fn registered<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let table = py.import(intern!(py, "copyreg"))?.getattr(intern!(py, "dispatch_table"))?;
-    builtin::dict_get(table.as_borrowed(), object.get_type().as_any())
-        .map(|found| found.map(|found| found.to_owned()))
+    let kind = object.get_type();
+    match builtin::dict_get(table.as_borrowed(), kind.as_any()) {
+        Ok(found) => Ok(found.map(|found| found.to_owned())),
+        // A class without a hash, which its metaclass has taken away, cannot be in a dict.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) && kind.hash().is_err() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reduces an object.
