@@ -10,7 +10,16 @@ pub(crate) struct CFunctions {
     found: Vec<(String, String)>,
     has_halves: bool,
     has_whole: bool,
+    has_narrowed: bool,
 }
+
+/// Some compilers forget that a float was rounded to a narrower type and made wide again, where they put two of them
+/// into one register: GCC 12 does so in straight code.
+const NARROWED: &str = r#"
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-slp-vectorize")
+#endif
+"#;
 
 /// A float that is made whole and a float again must not become a negative zero: some compilers round it instead.
 const WHOLE: &str = r#"
@@ -31,14 +40,20 @@ impl CFunctions {
     pub(crate) fn text(&self) -> String {
         let halves = if self.has_halves { "typedef _Float16 f16;\n" } else { "" };
         let whole = if self.has_whole { WHOLE } else { "" };
+        let narrowed = if self.has_narrowed { NARROWED } else { "" };
         let all: String = self.found.iter().map(|(_, text)| text.as_str()).collect();
-        format!("{halves}{whole}\n{all}")
+        format!("{halves}{whole}{narrowed}\n{all}")
     }
 
     /// The C type of numbers.
     pub(crate) fn type_of(&mut self, scalar: Scalar) -> &'static str {
         self.has_halves |= scalar == Scalar::F16;
         if scalar == Scalar::Bool { "u8" } else { scalar.name() }
+    }
+
+    /// Takes note that a float is rounded to a narrower type.
+    pub(crate) fn narrows(&mut self) {
+        self.has_narrowed = true;
     }
 
     fn add(&mut self, name: String, text: impl FnOnce(&str) -> String) -> String {
@@ -131,6 +146,14 @@ impl CFunctions {
                  done |= 1u << best;\n    if (sizes[best] == 1) continue;\n    if (__builtin_llabs(strides[best]) < reach) return 1;\n    \
                  reach += (sizes[best] - 1) * __builtin_llabs(strides[best]);\n  }}\n  return 0;\n}}\n"
             )
+        })
+    }
+
+    /// Zero less a float.
+    pub(crate) fn from_zero(&mut self, scalar: Scalar) -> String {
+        let t = self.type_of(scalar);
+        self.add(format!("kp_from_zero_{}", scalar.name()), |name| {
+            format!("static inline {t} {name}({t} a) {{ {t} z = 0; return z - a; }}\n")
         })
     }
 

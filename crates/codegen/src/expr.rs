@@ -176,6 +176,11 @@ impl Writer<'_> {
         if op == Binary::Pow && scalar.is_float() {
             return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(one), self.bare(other));
         }
+        // Some compilers make a negation of it, and a negative zero of zero, if they see what is taken from it.
+        if op == Binary::Sub && scalar.is_float() && *one == Expr::Const(scalar, 0) {
+            let helper = self.functions.from_zero(scalar);
+            return format!("{helper}({})", self.bare(other));
+        }
         if let Some(helper) = self.functions.binary(op, scalar) {
             return format!("{helper}({}, {})", self.bare(one), self.bare(other));
         }
@@ -213,6 +218,9 @@ impl Writer<'_> {
             }
             let helper = self.functions.whole(from, to);
             return format!("{helper}({})", self.bare(one));
+        }
+        if from.is_float() && to.bits() < from.bits() {
+            self.functions.narrows();
         }
         let t = self.functions.type_of(to);
         format!("(({t}){})", self.expr(one))

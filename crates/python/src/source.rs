@@ -63,10 +63,10 @@ impl SourceTable {
         let mut table = self.table.clone();
         for function in &mut table.functions {
             let place = place(function);
-            if let (Some([only]), 1) = (found.get(&place).map(Vec::as_slice), count[&place]) {
-                if !function.codes.contains(only) {
-                    function.codes.push(*only);
-                }
+            if let (Some([only]), 1) = (found.get(&place).map(Vec::as_slice), count[&place])
+                && !function.codes.contains(only)
+            {
+                function.codes.push(*only);
             }
         }
         Self { table }

@@ -541,6 +541,14 @@ impl Lowerer<'_> {
             _ => None,
         };
         let shared = targets.items.iter().all(|one| self.is_shared(one));
+        // What is written out has the digits of a wider target.
+        let is_wider = targets.scalar.is_float() && targets.scalar.bits() > self.options.default_float.bits();
+        let value = match value {
+            Value::Constant(Constant::Float(_)) if is_wider => {
+                Value::Scalar(self.scalar_as(value, targets.scalar)?, targets.scalar)
+            }
+            other => other,
+        };
         if let ast::Expr::Name(name) = target {
             self.warn_of_narrow(name.id.as_str(), targets.scalar, &value)?;
         }
@@ -630,7 +638,7 @@ impl Lowerer<'_> {
         let wide = match to {
             Scalar::Bool if is_bits && from == Scalar::Bool => to,
             Scalar::Bool => to.promote(from),
-            _ if to.is_float() && is_literal => to,
+            _ if to.is_float() && is_literal && to.bits() >= self.options.default_float.bits() => to,
             _ if to.is_float() => common(to, from),
             // Whole numbers wrap: it does not matter when.
             _ if !is_order || fits => to,

@@ -5,12 +5,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::Arguments;
 use super::expr::unwrap_static;
+use super::operation::common;
 use super::value::{Value, describe};
 use super::{Binding, Exit, Lower, Lowerer, Open};
 use crate::error::LangError;
 use crate::host::{Annotation, Constant, Handle, StructType};
 use crate::ir::{Block, Expr, Kind, LocalId};
 use crate::passes::fold;
+use crate::types::Scalar;
 
 /// Where an argument is, if it can be assigned to, and the member of an enum that it is.
 type Place = (Option<Value>, Option<Handle>);
@@ -76,14 +78,21 @@ impl Lowerer<'_> {
         let scope = self.new_scope();
         let is_outermost = self.open.last().is_some_and(|open| open.is_outermost);
         let depth = self.open.len() + 1;
-        let exit =
-            Exit { scope, is_used: false, result: None, retyped: FxHashSet::default(), returns: 0, depth };
+        let exit = Exit {
+            scope,
+            is_used: false,
+            result: None,
+            retyped: FxHashSet::default(),
+            unseen: Vec::new(),
+            returns: 0,
+            depth,
+        };
         self.open.push(Open { block: Block::default(), is_home: true, is_outermost });
         let name = source.name.clone();
         let lowered = self.deeper(|this| this.function(handle, source, (names, members), Some(exit)));
         let open = self.open.pop().expect("pushed above");
         let function = lowered?;
-        let exit = function.exit.expect("set above");
+        let mut exit = function.exit.expect("set above");
         if exit.result.is_some() && !function.is_left {
             return Err(LangError::new(
                 "return",
@@ -97,6 +106,12 @@ impl Lowerer<'_> {
                 format!("`{name}` holds pieces of a graph, and returns early"),
             )
             .hint("return at the end of the function only"));
+        }
+        if !exit.unseen.is_empty()
+            && let Some(result) = exit.result.take()
+        {
+            let mut unseen = exit.unseen.clone().into_iter();
+            exit.result = Some(self.typed_result(result, exit.is_used, &mut unseen, &mut exit.retyped)?);
         }
         if exit.is_used {
             // What is returned outlives the scope.
@@ -120,6 +135,52 @@ impl Lowerer<'_> {
             self.splice(open.block);
         }
         Ok(exit.result.unwrap_or(Value::Constant(Constant::None)))
+    }
+
+    /// A result with the type that it has in common with what branches return that are not taken.
+    fn typed_result(
+        &mut self,
+        result: Value,
+        is_variable: bool,
+        unseen: &mut impl Iterator<Item = Scalar>,
+        retyped: &mut FxHashSet<LocalId>,
+    ) -> Lower<Value> {
+        if let Value::Tuple(items) = result {
+            let items = items.into_iter().map(|one| self.typed_result(one, is_variable, unseen, retyped));
+            return Ok(Value::Tuple(items.collect::<Lower<_>>()?));
+        }
+        let (shape, from) = match self.as_tensor(&result)? {
+            Some((shape, from, _)) => (Some(shape), from),
+            None => match self.scalar(result.clone()) {
+                Ok((_, from)) => (None, from),
+                Err(_) => return Ok(result),
+            },
+        };
+        let Some(other) = unseen.next() else { return Ok(result) };
+        let to = common(from, other);
+        if to == from {
+            return Ok(result);
+        }
+        match result {
+            Value::Scalar(Expr::Local(id), _) | Value::Variable(id, _) if is_variable => {
+                self.kernel.locals[id as usize].scalar = to;
+                retyped.insert(id);
+                Ok(match shape {
+                    None => Value::Scalar(Expr::Local(id), to),
+                    Some(shape) => Value::Variable(id, shape),
+                })
+            }
+            other => match self.as_tensor(&other)? {
+                Some((shape, _, items)) => {
+                    let items = items.into_iter().map(|one| fold::cast(from, to, one)).collect();
+                    Ok(Value::Tensor(shape, to, items))
+                }
+                None => {
+                    let (one, _) = self.scalar(other)?;
+                    Ok(Value::Scalar(fold::cast(from, to, one), to))
+                }
+            },
+        }
     }
 
     /// Converts what earlier `return`s gave to the type that the result has now.

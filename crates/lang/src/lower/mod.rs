@@ -202,6 +202,8 @@ struct Function {
     statement: u32,
     /// Whether what follows is never reached.
     is_left: bool,
+    /// Whether that is so because of a condition that is known.
+    is_decided: bool,
     /// How deep in loops of its own that are there when the kernel runs.
     loops: Vec<LoopKind>,
 }
@@ -225,6 +227,8 @@ struct Exit {
     result: Option<Value>,
     /// Variables of the result whose type has changed since they were first set.
     retyped: FxHashSet<LocalId>,
+    /// The types of what branches return that are known not to be taken.
+    unseen: Vec<Scalar>,
     /// How many `return`s there were.
     returns: u32,
     /// How many blocks are open in the function itself.
@@ -259,6 +263,8 @@ struct Lowerer<'h> {
     /// What the next loop is to be like.
     next_loop: LoopConfig,
     result: Option<Returned>,
+    /// The types of what branches of the kernel return that are known not to be taken.
+    unseen: Vec<Scalar>,
     /// What is known of the graph, if the kernel is one.
     pieces: graph::Pieces,
 }
@@ -287,6 +293,7 @@ impl<'h> Lowerer<'h> {
             statements: 0,
             next_loop: LoopConfig::default(),
             result: None,
+            unseen: Vec::new(),
             pieces: graph::Pieces::default(),
         }
     }
@@ -337,6 +344,7 @@ impl<'h> Lowerer<'h> {
             at: TextRange::default(),
             statement: 0,
             is_left: false,
+            is_decided: false,
             loops: Vec::new(),
         });
         let lowered = with_function(&text, MOST_LEVELS, |tree| {
@@ -482,6 +490,8 @@ impl<'h> Lowerer<'h> {
         let kernel = &self.kernel;
         let (locals, arrays, numbers, sites) =
             (kernel.locals.len(), kernel.arrays.len(), kernel.numbers.len(), kernel.sites.len());
+        // The variables of a result may get another type.
+        let types: Vec<Scalar> = kernel.locals.iter().map(|one| one.scalar).collect();
         let (results, labels) = (kernel.results.clone(), kernel.labels.clone());
         let (result, pieces) = (self.result.clone(), self.pieces.clone());
         let (warnings, scopes, levels, statements) =
@@ -493,6 +503,7 @@ impl<'h> Lowerer<'h> {
         let function = self.current();
         let (names, exit, loops) = (function.names.clone(), function.exit.clone(), function.loops.clone());
         let (at, statement, is_left) = (function.at, function.statement, function.is_left);
+        let is_decided = function.is_decided;
         self.host.begin_trial();
         let mut found = None;
         let done = self.in_block(true, |this| {
@@ -504,6 +515,7 @@ impl<'h> Lowerer<'h> {
         let function = self.current();
         (function.names, function.exit, function.loops) = (names, exit, loops);
         (function.at, function.statement, function.is_left) = (at, statement, is_left);
+        function.is_decided = is_decided;
         self.open.truncate(filled.len());
         for (open, (locals, statements)) in self.open.iter_mut().zip(filled) {
             open.block.locals.truncate(locals);
@@ -518,6 +530,7 @@ impl<'h> Lowerer<'h> {
         self.numbers.retain(|_, id| (*id as usize) < numbers);
         let kernel = &mut self.kernel;
         kernel.locals.truncate(locals);
+        kernel.locals.iter_mut().zip(types).for_each(|(local, scalar)| local.scalar = scalar);
         kernel.arrays.truncate(arrays);
         kernel.numbers.truncate(numbers);
         kernel.sites.truncate(sites);

@@ -321,13 +321,11 @@ impl Lowerer<'_> {
         if is_mixed && from.bits().max(other.bits()) == 64 {
             return self.compare_signs(op, (one, from), (another, other));
         }
+        let scalar = if is_mixed { Scalar::I64 } else { common(from, other) };
         // Halves are ordered as they are in single precision.
-        let scalar = match common(from, other) {
-            _ if is_mixed => Scalar::I64,
-            Scalar::F16 => Scalar::F32,
-            scalar => scalar,
-        };
-        let (one, another) = (fold::cast(from, scalar, one), fold::cast(other, scalar, another));
+        let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+        let converted = |one, from| fold::cast(scalar, wide, fold::cast(from, scalar, one));
+        let (one, another) = (converted(one, from), converted(another, other));
         Ok(match op {
             CmpOp::Eq => fold::binary(Binary::Eq, one, another),
             CmpOp::NotEq => fold::binary(Binary::Ne, one, another),
@@ -401,6 +399,7 @@ impl Lowerer<'_> {
                 (UnaryOp::USub, Constant::Float(value)) => Some(Constant::Float(-value)),
                 (UnaryOp::USub, Constant::Bool(value)) => Some(Constant::Int(-i128::from(*value))),
                 (UnaryOp::UAdd, Constant::Int(_) | Constant::Float(_)) => Some(constant.clone()),
+                (UnaryOp::UAdd, Constant::Bool(value)) => Some(Constant::Int(i128::from(*value))),
                 (UnaryOp::Invert, Constant::Int(value)) => Some(Constant::Int(!value)),
                 _ => None,
             };
@@ -428,6 +427,9 @@ impl Lowerer<'_> {
 
     pub(super) fn negate(&mut self, op: UnaryOp, one: Expr, scalar: Scalar) -> Lower<(Expr, Scalar)> {
         match op {
+            UnaryOp::UAdd if scalar == Scalar::Bool => {
+                Ok((fold::cast(scalar, Scalar::I32, one), Scalar::I32))
+            }
             UnaryOp::UAdd => Ok((one, scalar)),
             UnaryOp::Invert if scalar == Scalar::Bool => Ok((fold::unary(Unary::Not, one), scalar)),
             UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::Invert, one), scalar)),
@@ -543,6 +545,7 @@ impl Lowerer<'_> {
     pub(super) fn absolute(&mut self, value: Value) -> Lower<Value> {
         match &value {
             Value::Constant(Constant::Int(value)) => return Ok(Value::int(value.abs())),
+            Value::Constant(Constant::Bool(value)) => return Ok(Value::int(i128::from(*value))),
             Value::Constant(Constant::Float(value)) => {
                 return Ok(Value::Constant(Constant::Float(value.abs())));
             }
@@ -620,6 +623,7 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
             Operator::RShift if y < 0 => {
                 return Err(LangError::new("arithmetic", "a shift by less than nothing"));
             }
+            Operator::LShift if x == 0 => Some(0),
             Operator::LShift => (y < 120).then(|| x.checked_mul(1 << y)).flatten(),
             Operator::RShift => Some(if y > 120 { -i128::from(x < 0) } else { x >> y }),
             Operator::BitAnd => Some(x & y),
@@ -648,12 +652,17 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
             let rest = x % y;
             let quotient = (x - rest) / y - f64::from(rest != 0.0 && (rest < 0.0) != (y < 0.0));
             let whole = quotient.floor();
-            if quotient - whole > 0.5 { whole + 1.0 } else { whole }
+            match quotient {
+                0.0 => 0f64.copysign(x / y),
+                _ if quotient - whole > 0.5 => whole + 1.0,
+                _ => whole,
+            }
         }
-        Operator::Mod => {
-            let rest = x % y;
-            if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest }
-        }
+        Operator::Mod => match x % y {
+            0.0 => 0f64.copysign(y),
+            rest if (rest < 0.0) != (y < 0.0) => rest + y,
+            rest => rest,
+        },
         Operator::Pow => x.powf(y),
         _ => return Ok(None),
     };

@@ -26,13 +26,46 @@ impl Lowerer<'_> {
     pub(super) fn body(&mut self, body: &[Stmt]) -> Lower<()> {
         for (at, statement) in body.iter().enumerate() {
             if self.current().is_left {
-                // Never reached; it is counted all the same.
+                // Never reached; it is counted all the same, and what it returns if that is only known here.
+                if std::mem::take(&mut self.current().is_decided) {
+                    self.unseen_rest(&body[at..]);
+                }
                 self.skip(&body[at..]);
                 break;
             }
+            self.current().is_decided = false;
             self.statement(statement)?;
         }
         Ok(())
+    }
+
+    /// Takes note of what statements would return that are not reached because of what is known.
+    fn unseen_rest(&mut self, rest: &[Stmt]) {
+        if !has_return(rest) {
+            return;
+        }
+        let returned = self.trial(|this| {
+            let function = this.current();
+            function.is_left = false;
+            if let Some(exit) = &mut function.exit {
+                (exit.result, exit.returns) = (None, 0);
+            }
+            this.body(rest)?;
+            this.returned_types()
+        });
+        self.note_unseen(returned.unwrap_or_default());
+    }
+
+    fn note_unseen(&mut self, returned: Vec<Scalar>) {
+        let unseen = match self.functions.last_mut().and_then(|function| function.exit.as_mut()) {
+            Some(exit) => &mut exit.unseen,
+            None => &mut self.unseen,
+        };
+        if unseen.is_empty() {
+            *unseen = returned;
+        } else if unseen.len() == returned.len() {
+            unseen.iter_mut().zip(returned).for_each(|(known, other)| *known = common(*known, other));
+        }
     }
 
     /// Lowers the statements of a loop, which are numbered behind it.
@@ -155,8 +188,8 @@ impl Lowerer<'_> {
         let value = self.expr(test)?;
         if let Some(known) = known_truth(&value) {
             // Only `static` makes the other branches go away: otherwise variables have the type of all.
-            let seen =
-                if matches!(value, Value::Static(_)) { Seen::default() } else { self.unseen(known, clauses) };
+            let is_static = matches!(value, Value::Static(_));
+            let seen = if is_static { Seen::default() } else { self.unseen(known, clauses) };
             self.current().statement += 1;
             if known {
                 self.body(body)?;
@@ -170,6 +203,7 @@ impl Lowerer<'_> {
                 self.current().statement += 1;
             }
             self.current().statement -= 1;
+            self.current().is_decided = self.current().is_left && !is_static;
             return self.typed_as(seen);
         }
         let condition = self.truth(value)?;
@@ -214,7 +248,8 @@ impl Lowerer<'_> {
             Some(Binding::Scalar { is_set, .. } | Binding::Tensor { is_set, .. }) => !is_set,
             Some(_) => false,
         });
-        if names.is_empty() {
+        let has_return = others.iter().any(|(_, body)| has_return(body));
+        if names.is_empty() && !has_return {
             return Seen::default();
         }
         names.sort_unstable();
@@ -225,8 +260,9 @@ impl Lowerer<'_> {
                 this.body(first.1)?;
             }
             let mut found = Seen::default();
+            let returned = if has_return { this.returned_types()? } else { Vec::new() };
             if this.current().is_left {
-                return Ok(found);
+                return Ok((found, returned));
             }
             for name in names {
                 let (id, shape) = match this.current().names.get(&name) {
@@ -236,9 +272,31 @@ impl Lowerer<'_> {
                 };
                 found.insert(name, (shape, this.kernel.locals[id as usize].scalar));
             }
-            Ok(found)
+            Ok((found, returned))
         });
-        seen.unwrap_or_default()
+        let Some((seen, returned)) = seen else { return Seen::default() };
+        self.note_unseen(returned);
+        seen
+    }
+
+    /// The types of the numbers that the function has returned so far.
+    fn returned_types(&mut self) -> Lower<Vec<Scalar>> {
+        let Some(exit) = &self.current().exit else {
+            return Ok(self.kernel.results.clone());
+        };
+        let mut found = Vec::new();
+        let mut pending: Vec<Value> = exit.result.iter().cloned().collect();
+        while let Some(one) = pending.pop() {
+            match one {
+                Value::Tuple(items) => pending.extend(items.into_iter().rev()),
+                Value::Struct(..) => {}
+                one => found.push(match self.as_tensor(&one)? {
+                    Some((_, scalar, _)) => scalar,
+                    None => self.scalar(one)?.1,
+                }),
+            }
+        }
+        Ok(found)
     }
 
     /// Gives variables the type that they have in common with what another branch would have made of them.
@@ -527,16 +585,15 @@ impl Lowerer<'_> {
             (Value::Scalar(Expr::Local(id), to), None) => {
                 let (expr, from) = self.scalar(listed)?;
                 let to = self.retype(*id, *to, from);
-                self.emit(Kind::Set(*id, fold::cast(from, to, expr)))?;
+                // As it is: it is converted when the type of the result is known.
+                self.emit(Kind::Set(*id, expr))?;
                 Ok(Value::Scalar(Expr::Local(*id), to))
             }
             (Value::Variable(id, shape), Some((given, from, items))) if given == *shape => {
                 let to = self.kernel.locals[*id as usize].scalar;
-                let to = self.retype(*id, to, from);
-                let items: Vec<Expr> = items
-                    .into_iter()
-                    .map(|one| self.once(fold::cast(from, to, one), to))
-                    .collect::<Lower<_>>()?;
+                self.retype(*id, to, from);
+                let items: Vec<Expr> =
+                    items.into_iter().map(|one| self.once(one, from)).collect::<Lower<_>>()?;
                 for (at, item) in items.into_iter().enumerate() {
                     self.emit(Kind::SetLane(*id, Expr::index(at as i64), item))?;
                 }
@@ -563,8 +620,8 @@ impl Lowerer<'_> {
     /// Makes the variable of a result of a type that holds another number, too.
     fn retype(&mut self, id: LocalId, to: Scalar, from: Scalar) -> Scalar {
         let found = common(to, from);
-        if found != to {
-            self.kernel.locals[id as usize].scalar = found;
+        self.kernel.locals[id as usize].scalar = found;
+        if to != from {
             self.current().exit.as_mut().expect("asked for returns only").retyped.insert(id);
         }
         found
@@ -573,6 +630,9 @@ impl Lowerer<'_> {
     /// What the kernel returns has the common type of all that its `return`s give.
     pub(super) fn settle_results(&mut self) {
         let mut body = std::mem::take(&mut self.kernel.body);
+        for (known, other) in self.kernel.results.iter_mut().zip(std::mem::take(&mut self.unseen)) {
+            *known = common(*known, other);
+        }
         let results = self.kernel.results.clone();
         let kernel = &self.kernel;
         body.each_mut(&mut |statement| {
@@ -767,6 +827,20 @@ impl Lowerer<'_> {
         }
         Ok((text, values))
     }
+}
+
+/// Whether statements return something, wherever.
+fn has_return(body: &[Stmt]) -> bool {
+    struct Found(bool);
+    impl<'a> Visitor<'a> for Found {
+        fn visit_stmt(&mut self, stmt: &'a Stmt) {
+            self.0 |= matches!(stmt, Stmt::Return(one) if one.value.is_some());
+            visitor::walk_stmt(self, stmt);
+        }
+    }
+    let mut found = Found(false);
+    found.visit_body(body);
+    found.0
 }
 
 /// Sets a variable to another one, of another type.

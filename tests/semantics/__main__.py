@@ -1,0 +1,46 @@
+"""Judges the kernel language: ``python -m semantics --programs 2000 --first 0``. Exits with 1 if something differs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .judge import MODES, judge, make, report
+
+#: How many programs are compiled together.
+BATCH = 20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="the first batch")
+    parser.add_argument("--rows", type=int, default=12, help="how many rows of numbers each runs on")
+    parser.add_argument("--mode", choices=list(MODES), help="all in turn, if not given")
+    parser.add_argument("--show", type=int, default=5, help="how many differences are shrunk and shown")
+    options = parser.parse_args()
+    begin, wrong, done = time.monotonic(), 0, 0
+    modes = ["plain", "plain", "serial", "plain", "graph", "plain", "debug", "contract", "plain", "fast math"]
+    with tempfile.TemporaryDirectory(prefix="keyprint-semantics-") as directory:
+        for at in range(-(-options.programs // BATCH)):
+            seed = options.first + at
+            mode = MODES[options.mode or modes[seed % len(modes)]]
+            found = judge(make(seed, BATCH, options.rows, mode), mode, Path(directory), f"batch{seed}")
+            done += BATCH
+            if found is not None:
+                wrong += 1
+                print(f"batch {seed}, {mode.name}: {report(*found)}\n", flush=True)
+                if wrong >= options.show:
+                    break
+            if at % 25 == 24 or sys.stderr.isatty():
+                rate = done / (time.monotonic() - begin)
+                print(f"{done} programs, {rate:.0f} a second, {wrong} batches differ", file=sys.stderr, flush=True)
+    print(f"{done} programs: {wrong} batches differ")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

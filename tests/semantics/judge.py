@@ -1,0 +1,285 @@
+"""Compiles programs, runs them, and compares with the interpreter: bit by bit, but for the signs of NaN."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.util
+import math
+import random
+import struct
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import keyprint as kp
+
+from . import model
+from .interpreter import Frame, Left, Variable, World
+from .model import Events
+from .programs import ARRAYS, CONSTANTS, HELPERS, NUMBERS, STRUCTS, WIDTH, Maker, Program, helpers
+
+_DTYPES = {"i": "int", "u": "uint", "f": "float"}
+
+
+@dataclasses.dataclass
+class Mode:
+    """How programs are compiled and run."""
+
+    name: str
+    init: dict[str, Any] = dataclasses.field(default_factory=dict)
+    graph: bool = False
+    serial: bool = False
+    is_smooth: bool = False
+    debug: bool = False
+
+
+MODES = {
+    "plain": Mode("plain"),
+    "serial": Mode("serial", serial=True),
+    "graph": Mode("graph", graph=True),
+    "debug": Mode("debug", {"debug": True}, debug=True),
+    "contract": Mode("contract", {"contract": True}, is_smooth=True),
+    "fast math": Mode("fast math", {"fast_math": True}, is_smooth=True),
+}
+
+
+@dataclasses.dataclass
+class Batch:
+    """Programs that are compiled together, and the rows of numbers that they run on."""
+
+    programs: list[Program]
+    rows: list[dict[str, Any]]
+    arrays: dict[str, list[list[Any]]]
+
+
+def dtype(kind: str) -> str:
+    return "bool" if kind == "bool" else _DTYPES[kind[0]] + kind[1:]
+
+
+def make(seed: int, many: int, rows: int, mode: Mode) -> Batch:
+    programs = [
+        Maker(seed * 1000 + at, is_smooth=mode.is_smooth).program(f"program{at}") for at in range(many)
+    ]
+    rng = random.Random(seed)
+    return Batch(
+        programs,
+        [{name: number(rng, kind, mode.is_smooth) for name, kind in NUMBERS.items()} for _ in range(rows)],
+        {
+            name: [[number(rng, kind, mode.is_smooth) for _ in range(WIDTH)] for _ in range(rows)]
+            for name, kind in ARRAYS.items()
+        },
+    )
+
+
+def number(rng: random.Random, kind: str, is_smooth: bool) -> Any:
+    if kind == "bool":
+        return rng.random() < 0.5
+    if model.is_float(kind):
+        if is_smooth:
+            return model.rounded(kind, rng.uniform(0.25, 4))
+        edges = [0.0, -0.0, 1.0, -0.5, 2.5, -3.75, 1e4, -1e9, 1e30, math.inf, -math.inf, math.nan, 0.1]
+        with np.errstate(all="ignore"):
+            return model.rounded(kind, rng.choice([*edges, rng.uniform(-100, 100)]))
+    edges = [0, 1, 2, 3, 5, -1, -2, -7, 31, 32, 64, 127, 128, 255, 256, 2**15, 2**31 - 1, 2**31, 2**32]
+    return model.wrap(kind, rng.choice([*edges, -(2**31), 2**63 - 1, -(2**63), rng.getrandbits(64)]))
+
+
+def text_of(batch: Batch, mode: Mode) -> str:
+    """The module of a batch."""
+    lines = ["import keyprint as kp", ""]
+    lines += [f"{name} = {value!r}" for name, value in CONSTANTS.items()]
+    for one in STRUCTS.values():
+        members = ", ".join(f"{name}=kp.{kind}" for name, kind in one.members)
+        lines.append(f"{one.name} = kp.types.struct({members})")
+    lines += [HELPERS]
+    lines += ["@kp.func\n" + one.text for one in batch.programs]
+    parameters = [f"all_{name}: kp.types.NDArray[kp.{kind}, 1]" for name, kind in NUMBERS.items()]
+    parameters += [f"{name}: kp.types.NDArray[kp.{kind}, 2]" for name, kind in ARRAYS.items()]
+    parameters += ["OI: kp.types.NDArray[kp.i64, 3]", "OF: kp.types.NDArray[kp.f64, 3]"]
+    call = ", ".join([*(f"all_{name}[i]" for name in NUMBERS), *ARRAYS, "OI", "OF"])
+    loops = []
+    for at, one in enumerate(batch.programs):
+        if mode.graph or at == 0:
+            if mode.serial:
+                loops.append("kp.loop_config(serialize=True)")
+            loops.append("for i in range(all_a.shape[0]):")
+        loops.append(f"    {one.name}(i, {at}, {call})")
+    if mode.graph:
+        parameters.append("more: kp.types.NDArray[kp.i32, 0]")
+        loops = ["while kp.graph.do_while(more):", *("    " + line for line in loops)]
+        loops += ["    for i in range(1):", "        more[None] -= 1"]
+    decorator = "@kp.kernel(graph=True)" if mode.graph else "@kp.kernel"
+    lines += [f"{decorator}\ndef k({', '.join(parameters)}):", *("    " + line for line in loops)]
+    return "\n".join(lines) + "\n"
+
+
+class Failed(Exception):
+    """A batch that was not compiled."""
+
+
+def launch(batch: Batch, mode: Mode, directory: Path, name: str) -> tuple[Any, Any, dict[str, Any], str | None]:
+    """Compile and run a batch; returns what it stored, and the code of what debug mode raised."""
+    path = directory / f"{name}.py"
+    path.write_text(text_of(batch, mode))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    rows = len(batch.rows)
+    numbers = [np.array([row[one] for row in batch.rows], dtype(kind)) for one, kind in NUMBERS.items()]
+    arrays = {one: np.array(batch.arrays[one], dtype(kind)) for one, kind in ARRAYS.items()}
+    many = len(batch.programs)
+    ints = np.zeros((rows, many, max(1, *(one.ints for one in batch.programs))), np.int64)
+    floats = np.zeros((rows, many, max(1, *(one.floats for one in batch.programs))), np.float64)
+    more = [np.array(turns(mode), np.int32)] if mode.graph else []
+    raised = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kp.init(offline_cache=False, **mode.init)
+        try:
+            spec.loader.exec_module(module)
+            module.k(*numbers, *arrays.values(), ints, floats, *more)
+        except kp.KernelRuntimeError as error:
+            raised = error.code
+        except kp.KernelError as error:
+            raise Failed(str(error)) from error
+        finally:
+            kp.reset()
+            sys.modules.pop(name, None)
+    return ints, floats, arrays, raised
+
+
+def turns(mode: Mode) -> int:
+    """How often a batch runs: a graph goes round."""
+    return 2 if mode.graph else 1
+
+
+def interpret(batch: Batch, mode: Mode) -> tuple[dict[Any, Any], dict[Any, Any], dict[str, Any], Events]:
+    """What the model makes of a batch."""
+    ints: dict[Any, Any] = {}
+    floats: dict[Any, Any] = {}
+    events = Events()
+    state = {name: {} for name in ARRAYS}
+    for name in ARRAYS:
+        for row, items in enumerate(batch.arrays[name]):
+            state[name].update({(row, at): one for at, one in enumerate(items)})
+    arrays = {name: (kind, state[name]) for name, kind in ARRAYS.items()}
+    arrays |= {"OI": ("i64", ints), "OF": ("f64", floats)}
+    trees = [one.tree.body for one in batch.programs]
+    with np.errstate(all="ignore"):
+        for _ in range(turns(mode)):
+            for at, body in enumerate(trees):
+                for row, numbers in enumerate(batch.rows):
+                    names = {name: Variable(NUMBERS[name], one) for name, one in numbers.items()}
+                    names["i"] = Variable("i32", row)
+                    world = World(helpers_, {**CONSTANTS, "AT": at}, STRUCTS, arrays, events)
+                    try:
+                        Frame(world, names, False).block(body)
+                    except Left:
+                        raise AssertionError("a program that is left") from None
+    return ints, floats, state, events
+
+
+helpers_: dict[str, ast.FunctionDef] = helpers()
+
+
+def is_same(found: Any, wanted: Any) -> bool:
+    if wanted != wanted or found != found:
+        return wanted != wanted and found != found
+    if isinstance(wanted, float):
+        return struct.pack("d", found) == struct.pack("d", wanted)
+    return found == wanted
+
+
+def compare(batch: Batch, mode: Mode, directory: Path, name: str) -> str | None:
+    """Run a batch both ways; returns what differs, if anything."""
+    want_ints, want_floats, state, events = interpret(batch, mode)
+    ints, floats, arrays, raised = launch(batch, mode, directory, name)
+    if mode.debug and (raised is not None or events):
+        return None if (raised is not None) == bool(events) else f"raised {raised}, expected one of {events}"
+
+    def close(found: float, wanted: float) -> bool:
+        return is_same(found, wanted) or math.isclose(found, wanted, rel_tol=1e-3, abs_tol=1e-3)
+
+    same = close if mode.is_smooth else is_same
+    for kind, found, wanted in (("int", ints, want_ints), ("float", floats, want_floats)):
+        for (row, at, place), value in wanted.items():
+            value = float(value) if kind == "float" else int(value)
+            if not same(found[row, at, place].item(), value):
+                return f"{kind} {place} of {batch.programs[at].name}, row {row}: {found[row, at, place]!r}, expected {value!r}"
+    for one, kind in ARRAYS.items():
+        for (row, at), value in state[one].items():
+            value = float(value) if model.is_float(kind) else int(value)
+            if not same(arrays[one][row, at].item(), value):
+                return f"{one}[{row}, {at}]: {arrays[one][row, at]!r}, expected {value!r}"
+    return None
+
+
+def judge(batch: Batch, mode: Mode, directory: Path, name: str) -> tuple[Batch, str] | None:
+    """Compare; what differs is narrowed down to one program, one row and as few lines as possible."""
+    try:
+        wrong = compare(batch, mode, directory, name)
+    except Failed as error:
+        wrong = str(error)
+    if wrong is None:
+        return None
+    return shrink(batch, mode, directory, name, wrong)
+
+
+def shrink(batch: Batch, mode: Mode, directory: Path, name: str, wrong: str) -> tuple[Batch, str]:
+    count = [0]
+
+    def fails(one: Batch) -> str | None:
+        count[0] += 1
+        if count[0] > 300:
+            return None
+        try:
+            return compare(one, mode, directory, f"{name}_{count[0]}")
+        except Failed as error:
+            return str(error)
+        except Exception:
+            return None
+
+    def smaller() -> Any:
+        for one in batch.programs:
+            if len(batch.programs) > 1:
+                yield dataclasses.replace(batch, programs=[one])
+        if len(batch.rows) > 1:
+            for row in range(len(batch.rows)):
+                arrays = {one: [items[row]] for one, items in batch.arrays.items()}
+                yield dataclasses.replace(batch, rows=[batch.rows[row]], arrays=arrays)
+        if len(batch.programs) == 1:
+            lines = batch.programs[0].text.split("\n")
+            for at in range(1, len(lines)):
+                depth = len(lines[at]) - len(lines[at].lstrip())
+                end = at + 1
+                while end < len(lines) and len(lines[end]) - len(lines[end].lstrip()) > depth:
+                    end += 1
+                text = "\n".join(lines[:at] + lines[end:])
+                try:
+                    ast.parse(text)
+                except SyntaxError:
+                    continue
+                yield dataclasses.replace(
+                    batch, programs=[dataclasses.replace(batch.programs[0], text=text)]
+                )
+
+    again = True
+    while again:
+        again = False
+        for one in smaller():
+            found = fails(one)
+            if found is not None:
+                batch, wrong, again = one, found, True
+                break
+    return batch, wrong
+
+
+def report(batch: Batch, wrong: str) -> str:
+    program = batch.programs[0]
+    used = {one.id for one in ast.walk(program.tree) if isinstance(one, ast.Name)}
+    row = {name: one for name, one in batch.rows[0].items() if name in used}
+    arrays = {name: one[0] for name, one in batch.arrays.items() if name in used}
+    return f"{wrong}\n{program.text}\n{row}\n{arrays}"
