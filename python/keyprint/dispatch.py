@@ -241,6 +241,34 @@ class _Flight:
         self.waiting = 0
 
 
+class _Threads:
+    """What the threads of one process exclude each other by. A forked child has none of its parent's threads."""
+
+    __slots__ = ("flights", "lock", "process", "world")
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        #: Guards resolution: one thread looks at the world at a time.
+        self.world = RLock()
+        self.flights: dict[tuple[str, Any], _Flight] = {}
+        self.lock = allocate_lock()
+
+
+#: How long a thread waits for another that compiles the same, in seconds: then it compiles by itself.
+_MOST_WAIT: Final = 600.0
+
+#: Held by whoever begins anew after a fork.
+_forked = allocate_lock()
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = allocate_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Context:
     """Everything that counts but the arguments, at one moment."""
 
@@ -330,12 +358,9 @@ class _Brain:
         #: Whether something that counts changed while it was compiled last.
         self._changes_itself = False
         self._contexts: dict[tuple[object, ...], _Context] = {}
-        #: Guards resolution: one thread looks at the world at a time.
-        self._lock = RLock()
+        self._threads = _Threads()
         #: What is loaded, by key and device.
         self._loaded: dict[tuple[str, Any], Any] = {}
-        self._flights: dict[tuple[str, Any], Any] = {}
-        self._flights_lock = allocate_lock()
         #: Keys of this process, to say what changed where no store does.
         self._keys: list[Key] = []
         #: Functions for which it is known what other processes needed.
@@ -408,7 +433,7 @@ class _Brain:
         return [*self.function_key()._resolution.entries, *met]
 
     def forget(self) -> None:
-        with self._lock:
+        with self._here().world:
             self._baseline = None
             self._contexts.clear()
             self._memo.forget()
@@ -432,7 +457,7 @@ class _Brain:
         context = _Context(resolution)
         guards = [resolution.guards, self._environment(context), self._read_target(context, target)]
         context.guards = guards
-        with self._lock:
+        with self._here().world:
             self.counts["refreshed"] += 1
             if resolution is not known:
                 baseline = self._baseline
@@ -623,16 +648,15 @@ class _Brain:
             return loaded
         # A compiler that launches other kernels must not wait for those who wait for it.
         is_nested = getattr(_compiling, "depth", 0) > 0
-        with self._flights_lock:
-            flight = self._flights.setdefault(place, _Flight())
+        threads = self._here()
+        with threads.lock:
+            flight = threads.flights.setdefault(place, _Flight())
             flight.waiting += 1
         try:
-            if is_nested and not flight.lock.acquire(blocking=False):
+            # One thread makes it; others wait here and find it.
+            if not flight.lock.acquire(False) and (is_nested or not flight.lock.acquire(timeout=_MOST_WAIT)):
                 return self._remember(place, self._make(context, signature, key, alone=True))
-            if not is_nested:
-                flight.lock.acquire()
             try:
-                # One thread makes it; others wait here and find it.
                 loaded = self._find(place)
                 if loaded is None:
                     loaded = self._remember(place, self._make(context, signature, key, alone=is_nested))
@@ -640,10 +664,18 @@ class _Brain:
             finally:
                 flight.lock.release()
         finally:
-            with self._flights_lock:
+            with threads.lock:
                 flight.waiting -= 1
                 if not flight.waiting:
-                    self._flights.pop(place, None)
+                    threads.flights.pop(place, None)
+
+    def _here(self) -> _Threads:
+        """Return what threads of this process exclude each other by."""
+        if self._threads.process != os.getpid():
+            with _forked:
+                if self._threads.process != os.getpid():
+                    self._threads = _Threads()
+        return self._threads
 
     def _find(self, place: tuple[str, Any]) -> Any:
         found = self._loaded.pop(place, None)

@@ -998,7 +998,8 @@ class _Resolver:
     def _pass_on(self) -> bool:
         """Hand on what functions read of their parameters to whoever fills them; return whether that is news."""
         changed = False
-        for entry in list(self.entries.values()):
+        # Those that were reached last first: what they read goes all the way up a chain of calls at once.
+        for entry in reversed(list(self.entries.values())):
             for one in list(entry.passes):
                 root, path, callee, callee_path, slot, line, _ = one
                 where = entry.where(line)

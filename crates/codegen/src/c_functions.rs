@@ -13,6 +13,15 @@ pub(crate) struct CFunctions {
     has_narrowed: bool,
 }
 
+/// Instructions on halves are newer than what compilers and assemblers make of them: GCC 13 drops conversions that are
+/// beyond the range of a half. All that is needed is converting them.
+const HALVES: &str = r#"
+#if defined(__AVX512FP16__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC target("no-avx512fp16")
+#endif
+typedef _Float16 f16;
+"#;
+
 /// Some compilers forget that a float was rounded to a narrower type and made wide again, where they put two of them
 /// into one register: GCC 12 does so in straight code.
 const NARROWED: &str = r#"
@@ -38,7 +47,7 @@ const WHOLE: &str = r#"
 
 impl CFunctions {
     pub(crate) fn text(&self) -> String {
-        let halves = if self.has_halves { "typedef _Float16 f16;\n" } else { "" };
+        let halves = if self.has_halves { HALVES } else { "" };
         let whole = if self.has_whole { WHOLE } else { "" };
         let narrowed = if self.has_narrowed { NARROWED } else { "" };
         let all: String = self.found.iter().map(|(_, text)| text.as_str()).collect();

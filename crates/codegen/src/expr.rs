@@ -223,6 +223,11 @@ impl Writer<'_> {
             self.functions.narrows();
         }
         let t = self.functions.type_of(to);
+        if to == Scalar::F16 && !from.is_float() {
+            // Some compilers forget that a whole number may be too large. By way of single precision it is the same.
+            self.functions.narrows();
+            return format!("((f16)(f32){})", self.expr(one));
+        }
         format!("(({t}){})", self.expr(one))
     }
 

@@ -10,6 +10,7 @@ use keyprint_lang::host::{
 use keyprint_lang::lower::call::builtin;
 use keyprint_lang::types::{Scalar, Shape};
 use keyprint_lang::{LangError, Options, Returned, ir, lower, passes};
+use keyprint_runtime::library::Library;
 use keyprint_runtime::toolchain::{self, Compiler};
 use keyprint_runtime::{failure, output, pool, random, table};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
@@ -469,11 +470,25 @@ pub(crate) fn _language_version() -> String {
     format!("{}.{}", keyprint_codegen::ABI_VERSION, env!("KEYPRINT_LANGUAGE_DIGEST"))
 }
 
-/// Loads a kernel from a path and binds it to the runtime; returns the address of its entry point. It stays
-/// loaded for good.
+/// A kernel that is loaded; it is unloaded when nothing refers to it.
+#[pyclass(frozen, module = "keyprint._native")]
+pub(crate) struct LoadedKernel {
+    library: Library,
+}
+
+#[pymethods]
+impl LoadedKernel {
+    /// The address of its entry point.
+    #[getter]
+    fn address(&self) -> usize {
+        self.library.entry()
+    }
+}
+
+/// Loads a kernel from verified bytes, and binds it to the runtime.
 #[pyfunction]
-#[pyo3(signature = (path, /))]
-pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
+#[pyo3(signature = (bytes, /))]
+pub(crate) fn _load_kernel(py: Python<'_>, bytes: &[u8]) -> PyResult<LoadedKernel> {
     let (release, take) = (launch::release, launch::take);
     table::set_lock(table::Lock {
         release,
@@ -481,25 +496,10 @@ pub(crate) fn _load_kernel(py: Python<'_>, path: &str) -> PyResult<usize> {
         should_stop: launch::should_stop,
         is_interrupted: launch::is_interrupted,
     });
-    let text = std::ffi::CString::new(path)?;
-    // SAFETY: the object was made by our compiler, or verified to be one that was: loading it runs nothing,
-    // and its functions have these types.
-    unsafe {
-        let handle = libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        if handle.is_null() {
-            let error = std::ffi::CStr::from_ptr(libc::dlerror()).to_string_lossy().into_owned();
-            return Err(PyOSError::new_err(format!("cannot load a kernel: {error}")));
-        }
-        let bind = libc::dlsym(handle, c"kp_bind".as_ptr());
-        let entry = libc::dlsym(handle, c"kp_kernel".as_ptr());
-        if bind.is_null() || entry.is_null() {
-            return Err(PyOSError::new_err("cannot load a kernel: it has no entry point"));
-        }
-        let bind: unsafe extern "C" fn(*const table::Table) = std::mem::transmute(bind);
-        bind(table::table());
-        let _ = py;
-        Ok(entry as usize)
-    }
+    // SAFETY: the object was made by our compiler, or verified to be one that was.
+    let library = py.detach(|| unsafe { Library::load(bytes) });
+    let library = library.map_err(|error| PyOSError::new_err(format!("cannot load a kernel: {error}")))?;
+    Ok(LoadedKernel { library })
 }
 
 /// What the last kernel that failed on this thread reported: the site and the numbers.

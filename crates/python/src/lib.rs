@@ -56,7 +56,7 @@ mod _native {
     #[pymodule_export]
     use crate::language::{
         _compile_c, _find_compiler, _identify_compiler, _language_codes, _language_version, _load_kernel,
-        _lower, _processor, _seed, _set_threads, _take_failure, KernelCode,
+        _lower, _processor, _seed, _set_threads, _take_failure, KernelCode, LoadedKernel,
     };
     #[pymodule_export]
     use crate::launch::{

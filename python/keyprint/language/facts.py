@@ -42,6 +42,10 @@ _PYTHON: Final = (
 _MATH: Final = {"fabs": "abs", "atan2": "atan2", "gamma": "gamma"}
 
 
+#: Tuples inside each other, deeper than this, are objects.
+_MOST_TUPLES: Final = 64
+
+
 class Node:
     """An argument that is an object, or a member of one: what is known of it, and how programs get at it."""
 
@@ -76,6 +80,8 @@ class Facts:
         self._functions: dict[int, tuple[Any, ...]] = {}
         #: Fields that are read by name: their addresses are in the code.
         self.captured: list[Any] = []
+        #: How many tuples are open inside each other.
+        self._depth = 0
         #: How many there were when trials began that go on.
         self._trials: list[int] = []
 
@@ -133,6 +139,8 @@ class Facts:
             return self._opaque_part(of, ("item", at), f"{of.path}[{at!r}]")
         if isinstance(of, dict) and at in of:
             return (self.fact(of[at], str(at)),)
+        if isinstance(of, (list, tuple)) and type(at) is int and -len(of) <= at < len(of):
+            return (self.fact(of[at], str(at)),)
         return ()
 
     # -- Facts -------------------------------------------------------------------------------------
@@ -172,7 +180,14 @@ class Facts:
                 [_typed(one, value.dtype) for one in value.entries],
             )
         if isinstance(value, (list, tuple)):
-            return ("tuple", [self.fact(one, f"{label}[{at}]") for at, one in enumerate(value)])
+            if self._depth >= _MOST_TUPLES:
+                # Deeper ones are looked into item by item, as far as the program goes.
+                return ("object", value, _a(f"`{kind.__qualname__}`"))
+            self._depth += 1
+            try:
+                return ("tuple", [self.fact(one, f"{label}[{at}]") for at, one in enumerate(value)])
+            finally:
+                self._depth -= 1
         if isinstance(value, (Field, StructField)):
             self.captured.append(value)
             return self._field(value, label)

@@ -360,15 +360,9 @@ def _dump(directory: str, specialization: Specialization, code: Any) -> None:
 
 def _load(artifact: Artifact, brain: Any) -> NativeCode:
     known = artifact.metadata
-    if artifact._entry is None:
-        path, keep = _private_file(artifact["kernel.so"])
-    else:
-        path, keep = artifact.path("kernel.so"), None
-    try:
-        address = _load_kernel(path)
-    finally:
-        if keep is not None:
-            keep.cleanup()
+    if artifact._entry is not None:
+        artifact._entry._check_trust()
+    loaded = _load_kernel(artifact["kernel.so"])
     record = known["graph"]
     labels: list[Any] = []
     outcomes = None
@@ -378,10 +372,10 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
         labels = labels_of(record, brain.function)
         outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
     return NativeCode(
-        address,
+        loaded.address,
         known["words"],
         result=_result(known),
-        keep=artifact.keep,
+        keep=(loaded, artifact.keep),
         errors=lambda status: _error(status, known, brain),
         unlocks=True,
         outcomes=outcomes,
@@ -409,17 +403,6 @@ def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
         code="unknown-label",
         hint=f"its labels are {shown}" if labels else "it has no labelled checkpoint at all",
     )
-
-
-def _private_file(content: bytes) -> tuple[str, Any]:
-    """Return a path to bytes that only this user can write, and what removes it."""
-    import tempfile
-
-    directory = tempfile.TemporaryDirectory(prefix="keyprint-")
-    path = os.path.join(directory.name, "kernel.so")
-    with open(path, "wb") as file:
-        file.write(content)
-    return path, directory
 
 
 def _result(known: Any) -> Any:

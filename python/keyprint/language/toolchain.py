@@ -21,6 +21,8 @@ __all__ = ["compile_c", "target"]
 _FLAGS: Final = (
     *("-std=gnu11", "-O3", "-fPIC", "-shared", "-nostdlib", "-fvisibility=hidden", "-w"),
     *("-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"),
+    # Halves are rounded where the program says so.
+    "-fexcess-precision=standard",
 )
 
 _TOOL: Final = ("keyprint-toolchain", "1")

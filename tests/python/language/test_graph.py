@@ -292,7 +292,7 @@ threading.Thread(target=interrupt).start()
 try:
     slow(x, turns, c)
 except KeyboardInterrupt:
-    print("interrupted", 3 <= turns < 40)
+    print("interrupted", turns >= 3)
 """
 
 SEVERAL = """

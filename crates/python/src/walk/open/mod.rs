@@ -30,7 +30,7 @@ use crate::walk::reduce::{self, PARTS as REDUCE, Reduction};
 use crate::walk::{Known, Walk, array, classify, identity, reference, short_repr, structure};
 
 /// Reductions of objects made by reductions nest no deeper than this.
-const MOST_ENDLESS: usize = 10_000;
+const MOST_ENDLESS: usize = 250_000;
 
 /// Reads a field from the instance's own attributes.
 #[inline]
