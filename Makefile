@@ -10,7 +10,7 @@ CRATES := --workspace --exclude keyprint-python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 SAY = @printf '\n\033[1m== %s\033[0m\n'
 
-.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons test-frameworks check-debug fuzz fuzz-keys clean
+.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons test-frameworks check-debug fuzz fuzz-keys fuzz-kernels clean
 help:
 	@echo "make demo              build everything, run the main job"
 	@echo "make test              build everything, run every check"
@@ -21,6 +21,7 @@ help:
 	@echo "make check-debug       the Python tests on a build with all assertions and overflow checks"
 	@echo "make test-frameworks   tests beside torch, JAX, pandas and others, in an environment of their own"
 	@echo "make fuzz-keys         judge keys by random programs and edits (PAIRS=10000 FIRST=0)"
+	@echo "make fuzz-kernels      judge kernels by random programs and an interpreter (PROGRAMS=10000 BATCH=0)"
 	@echo "make fuzz              fuzz the encoder for a minute (needs cargo-fuzz)"
 
 # -- Setting up ----------------------------------------------------------------------------------
@@ -115,6 +116,12 @@ PAIRS ?= 10000
 FIRST ?= 0
 fuzz-keys: setup
 	@cd tests && ../$(BIN)/python -m oracle --pairs $(PAIRS) --first $(FIRST)
+
+# Random programs of the kernel language, judged by an interpreter of its semantics: PROGRAMS of them, from BATCH on.
+PROGRAMS ?= 10000
+BATCH ?= 0
+fuzz-kernels: setup
+	@cd tests && ../$(BIN)/python -m semantics --programs $(PROGRAMS) --first $(BATCH)
 
 fuzz:
 	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60

@@ -30,6 +30,7 @@ from ._native import (
 from .errors import DriftError, FingerprintError, FunctionKeyError
 from .function_key import FunctionKey, describe_changes, unwrap
 from .keys import KEYPRINT, Key, Shown, ShownParts
+from .lazy import BUSY
 from .packages import Packages
 from .parameters import builders_of, defaults_of, parameters_of, twin_of
 from .resolution import Resolution, Rules, resolve
@@ -40,7 +41,7 @@ from .specialization import Artifact, LiveTarget, NativeCode, Specialization, Ta
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from typing import Any, Final
 
     from ._native import Entry
     from .keys import Tool
@@ -451,11 +452,12 @@ class _Brain:
         known = self._baseline
         # Nothing is locked meanwhile: following imports may wait for other threads.
         resolution = known
-        if known is None or not known.guards.check():
-            resolution = resolve(self.function, self.rules)
-        assert resolution is not None
-        context = _Context(resolution)
-        guards = [resolution.guards, self._environment(context), self._read_target(context, target)]
+        with BUSY:
+            if known is None or not known.guards.check():
+                resolution = resolve(self.function, self.rules)
+            assert resolution is not None
+            context = _Context(resolution)
+            guards = [resolution.guards, self._environment(context), self._read_target(context, target)]
         context.guards = guards
         with self._here().world:
             self.counts["refreshed"] += 1
@@ -555,8 +557,9 @@ class _Brain:
         by_name = dict(zip(self.names, arguments, strict=True))
         self._recall(context)
         while True:
-            signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
-            key = self._key(context, signature)
+            with BUSY:
+                signature = make_signature(by_name, context.resolution, self.rules, self.options, self._memo)
+                key = self._key(context, signature)
             try:
                 loaded = self._executable(context, signature, key)
                 break

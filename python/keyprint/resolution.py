@@ -294,9 +294,7 @@ class _Resolver:
             for value in list(self._described.values()):
                 names = vars(sys.modules.get(getattr(value, "__module__", ""), types))
                 # Asking a class for annotations that it has not leaves an empty dict in it.
-                held = (
-                    vars(value).get("__annotations__") if is_a(value, type) else value.__annotations__
-                )
+                held = vars(value).get("__annotations__") if is_a(value, type) else value.__annotations__
                 for annotation in list(held.values()) if isinstance(held, dict) else ():
                     for one in classes_in(annotation, names):
                         self._class(one)

@@ -213,7 +213,8 @@ def _decoded(content: bytes) -> str | None:
             # Line ends are left as they are: positions are counted in this very text.
             encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
             return content.decode(encoding)
-        return content.decode("utf-8-sig")
+        # What `utf-8-sig` does, which is a module to load.
+        return content.removeprefix(b"\xef\xbb\xbf").decode()
     except (UnicodeDecodeError, SyntaxError, LookupError):
         return None
 

@@ -37,7 +37,11 @@ def main() -> int:
                     break
             if at % 25 == 24 or sys.stderr.isatty():
                 rate = done / (time.monotonic() - begin)
-                print(f"{done} programs, {rate:.0f} a second, {wrong} batches differ", file=sys.stderr, flush=True)
+                print(
+                    f"{done} programs, {rate:.0f} a second, {wrong} batches differ",
+                    file=sys.stderr,
+                    flush=True,
+                )
     print(f"{done} programs: {wrong} batches differ")
     return int(wrong > 0)
 

@@ -341,7 +341,12 @@ class Frame:
 
     def _atomic(self, op: str, node: ast.Call) -> Value:
         value = self.eval(node.args[1])
-        return self._changed({"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}.get(op, op), node.args[0], value, True)
+        return self._changed(
+            {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}.get(op, op),
+            node.args[0],
+            value,
+            True,
+        )
 
     def _changed(self, op: str, target: ast.Subscript, value: Any, is_atomic: bool) -> Value:
         kind, elements = self.world.arrays[target.value.id]
@@ -357,10 +362,7 @@ class Frame:
 
     def block(self, body: list[ast.stmt]) -> bool:
         """Run statements; of a ghost, return whether they leave."""
-        for statement in body:
-            if getattr(self, "_" + type(statement).__name__.lower())(statement):
-                return True
-        return False
+        return any(getattr(self, "_" + type(one).__name__.lower())(one) for one in body)
 
     def _pass(self, node: ast.Pass) -> None:
         pass
@@ -408,7 +410,10 @@ class Frame:
     def _augassign(self, node: ast.AugAssign) -> None:
         op = _BINARY[type(node.op)]
         value = self.eval(node.value)
-        if isinstance(node.target, ast.Subscript) and getattr(node.target.value, "id", None) in self.world.arrays:
+        if (
+            isinstance(node.target, ast.Subscript)
+            and getattr(node.target.value, "id", None) in self.world.arrays
+        ):
             self._changed(op, node.target, value, op in "+-*&|^")
             return
         read = ast.parse(ast.unparse(node.target), mode="eval").body
@@ -481,9 +486,7 @@ class Frame:
         name = node.target.id
         if is_static:
             for at in range(*(one.value for one in bounds)):
-                self.world = dataclasses.replace(
-                    self.world, constants={**self.world.constants, name: at}
-                )
+                self.world = dataclasses.replace(self.world, constants={**self.world.constants, name: at})
                 self.block(node.body)
             return
         self.is_unsure |= _returns(node)

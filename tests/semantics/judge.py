@@ -121,7 +121,9 @@ class Failed(Exception):
     """A batch that was not compiled."""
 
 
-def launch(batch: Batch, mode: Mode, directory: Path, name: str) -> tuple[Any, Any, dict[str, Any], str | None]:
+def launch(
+    batch: Batch, mode: Mode, directory: Path, name: str
+) -> tuple[Any, Any, dict[str, Any], str | None]:
     """Compile and run a batch; returns what it stored, and the code of what debug mode raised."""
     path = directory / f"{name}.py"
     path.write_text(text_of(batch, mode))
@@ -262,9 +264,7 @@ def shrink(batch: Batch, mode: Mode, directory: Path, name: str, wrong: str) -> 
                     ast.parse(text)
                 except SyntaxError:
                     continue
-                yield dataclasses.replace(
-                    batch, programs=[dataclasses.replace(batch.programs[0], text=text)]
-                )
+                yield dataclasses.replace(batch, programs=[dataclasses.replace(batch.programs[0], text=text)])
 
     again = True
     while again:

@@ -16,8 +16,18 @@ from .model import Events, Refused, Vec
 
 #: Numbers that come with each call, by name.
 NUMBERS = {
-    **{"a": "i32", "b": "i64", "c": "u8", "d": "i8", "e": "u32", "f": "f32", "g": "f64", "h": "u64"},
-    **{"p": "i16", "q": "u16", "r": "bool", "s": "f16"},
+    "a": "i32",
+    "b": "i64",
+    "c": "u8",
+    "d": "i8",
+    "e": "u32",
+    "f": "f32",
+    "g": "f64",
+    "h": "u64",
+    "p": "i16",
+    "q": "u16",
+    "r": "bool",
+    "s": "f16",
 }
 
 #: Arrays that programs change, a row for each iteration.
@@ -26,14 +36,22 @@ ARRAYS = {"I": "i32", "J": "i64", "U": "u8", "V": "u32", "F": "f32", "G": "f64",
 #: How many elements a row has.
 WIDTH = 3
 
-CONSTANTS = {"YES": True, "NO": False, "TWO": 2, "BIG": 3_000_000_000, "HALF": 0.5, "THIRD": 1 / 3, "LESS": -7}
+CONSTANTS = {
+    "YES": True,
+    "NO": False,
+    "TWO": 2,
+    "BIG": 3_000_000_000,
+    "HALF": 0.5,
+    "THIRD": 1 / 3,
+    "LESS": -7,
+}
 
 STRUCTS = {
     "Pair": StructType("Pair", (("one", "i16"), ("two", "f64"))),
     "Small": StructType("Small", (("n", "u8"), ("x", "f32"))),
 }
 
-HELPERS = '''
+HELPERS = """
 def sign_of(x):
     if x > 0:
         return 1
@@ -61,9 +79,14 @@ def twice(x):
     y = x
     y += x
     return y
-'''
+"""
 
 _CASTS = [*model.SCALARS]
+
+_LITERALS = [
+    *("0", "1", "2", "3", "7", "31", "63", "127", "255", "256", "-1", "-2", "-128", "65536", "2147483647"),
+    *("4294967295", "0.5", "-0.0", "2.5", "0.1", "1e10", "True", "False"),
+]
 
 
 @dataclasses.dataclass
@@ -107,11 +130,11 @@ class Maker:
         for name, one in self.frame.names.items():
             if not one.is_set or name == "i":
                 continue
-            if want is None and (isinstance(one.type, str)):
-                found.append(name)
-            elif want == "vector" and isinstance(one.type, Vec):
-                found.append(name)
-            elif want == "struct" and isinstance(one.type, StructType):
+            if (
+                (want is None and (isinstance(one.type, str)))
+                or (want == "vector" and isinstance(one.type, Vec))
+                or (want == "struct" and isinstance(one.type, StructType))
+            ):
                 found.append(name)
         return found
 
@@ -121,10 +144,7 @@ class Maker:
             return rng.choice(["f", "g", "0.75", "1.25", "HALF", *self._floats()])
         pick = rng.random()
         if pick < 0.22:
-            return rng.choice(
-                ["0", "1", "2", "3", "7", "31", "63", "127", "255", "256", "-1", "-2", "-128", "65536"]
-                + ["2147483647", "4294967295", "0.5", "-0.0", "2.5", "0.1", "1e10", "True", "False"]
-            ).join("()")
+            return f"({rng.choice(_LITERALS)})"
         if pick < 0.3:
             return rng.choice(list(CONSTANTS))
         if pick < 0.4:
@@ -139,7 +159,9 @@ class Maker:
 
     def _floats(self) -> list[str]:
         names = self._readable()
-        return [name for name in names if name.startswith("v") and model.is_float(self.frame.names[name].type)]
+        return [
+            name for name in names if name.startswith("v") and model.is_float(self.frame.names[name].type)
+        ]
 
     def expr(self, depth: int) -> str:
         rng = self.rng
@@ -238,7 +260,9 @@ class Maker:
         name = self.known()
         if name is None:
             return []
-        ops = ["+", "-", "*"] if self.is_smooth else ["+", "-", "*", "//", "%", "<<", ">>", "&", "|", "^", "/"]
+        ops = (
+            ["+", "-", "*"] if self.is_smooth else ["+", "-", "*", "//", "%", "<<", ">>", "&", "|", "^", "/"]
+        )
         return [f"{name} {self.rng.choice(ops)}= {self.expr(1)}"]
 
     def _array(self, depth: int) -> list[str]:
@@ -284,9 +308,9 @@ class Maker:
     def _struct(self, depth: int) -> list[str]:
         kind = self.rng.choice(list(STRUCTS))
         first = STRUCTS[kind].members[0][0]
-        return [f"{self.name()} = {kind}({self.expr(1)}{', ' + self.expr(1) if self.rng.random() < 0.7 else ''})"] + (
-            [] if self.rng.random() < 0.5 else [f"v{self.fresh}.{first} = {self.expr(2)}"]
-        )
+        return [
+            f"{self.name()} = {kind}({self.expr(1)}{', ' + self.expr(1) if self.rng.random() < 0.7 else ''})"
+        ] + ([] if self.rng.random() < 0.5 else [f"v{self.fresh}.{first} = {self.expr(2)}"])
 
     def _member(self, depth: int) -> list[str]:
         structs = self._readable("struct")

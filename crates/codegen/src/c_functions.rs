@@ -158,11 +158,11 @@ impl CFunctions {
         })
     }
 
-    /// Zero less a float.
-    pub(crate) fn from_zero(&mut self, scalar: Scalar) -> String {
+    /// One float less another.
+    pub(crate) fn difference(&mut self, scalar: Scalar) -> String {
         let t = self.type_of(scalar);
-        self.add(format!("kp_from_zero_{}", scalar.name()), |name| {
-            format!("static inline {t} {name}({t} a) {{ {t} z = 0; return z - a; }}\n")
+        self.add(format!("kp_sub_{}", scalar.name()), |name| {
+            format!("static inline {t} {name}({t} a, {t} b) {{ return a - b; }}\n")
         })
     }
 

@@ -176,10 +176,15 @@ impl Writer<'_> {
         if op == Binary::Pow && scalar.is_float() {
             return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(one), self.bare(other));
         }
-        // Some compilers make a negation of it, and a negative zero of zero, if they see what is taken from it.
-        if op == Binary::Sub && scalar.is_float() && *one == Expr::Const(scalar, 0) {
-            let helper = self.functions.from_zero(scalar);
-            return format!("{helper}({})", self.bare(other));
+        // Some compilers make a negation of zero less something that is no negative zero, if they see both: and so a
+        // negative zero of zero. They do not look into functions.
+        let is_seen = matches!(
+            other,
+            Expr::Cast(..) | Expr::Select(_) | Expr::Call(..) | Expr::Const(..) | Expr::Unary(Unary::Abs, _)
+        );
+        if op == Binary::Sub && scalar.is_float() && is_seen {
+            let helper = self.functions.difference(scalar);
+            return format!("{helper}({}, {})", self.bare(one), self.bare(other));
         }
         if let Some(helper) = self.functions.binary(op, scalar) {
             return format!("{helper}({}, {})", self.bare(one), self.bare(other));

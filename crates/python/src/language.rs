@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::interned::intern;
 use keyprint_codegen::generate;
 use keyprint_lang::error::CODES;
 use keyprint_lang::host::{
@@ -14,7 +15,6 @@ use keyprint_runtime::library::Library;
 use keyprint_runtime::toolchain::{self, Compiler};
 use keyprint_runtime::{failure, output, pool, random, table};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 

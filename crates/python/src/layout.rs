@@ -210,9 +210,12 @@ fn probed(py: Python<'_>) -> bool {
     static PROBED: OnceLock<bool> = OnceLock::new();
     match PROBED.get() {
         Some(answer) => *answer,
-        // Two threads may probe at once; both find the same.
+        // Two threads may probe at once; both find the same. Not inside of the cell: probing runs Python code, and whoever
+        // waits for the cell meanwhile, here or in a forked child, would wait for ever.
         None => {
-            *PROBED.get_or_init(|| cfg!(not(any(Py_3_14, Py_GIL_DISABLED))) && probe(py).unwrap_or(false))
+            let answer = cfg!(not(any(Py_3_14, Py_GIL_DISABLED))) && probe(py).unwrap_or(false);
+            let _ = PROBED.set(answer);
+            answer
         }
     }
 }

@@ -16,6 +16,7 @@ mod fold;
 mod graph_record;
 mod guard;
 mod imports;
+mod interned;
 mod key;
 mod language;
 mod launch;

@@ -36,13 +36,14 @@ impl Library {
     /// The bytes are what our compiler made of a kernel: loading it runs nothing, and its functions have the types that
     /// the runtime knows.
     pub unsafe fn load(bytes: &[u8]) -> io::Result<Self> {
-        // SAFETY: as the caller promises, in both.
         match anonymous(bytes) {
+            // SAFETY: as the caller promises.
             Ok(file) => unsafe { Self::open(&own_spelling(file.as_raw_fd())) },
             Err(_) => {
                 let directory = tempfile::Builder::new().prefix("keyprint-").tempdir()?;
                 let path = directory.path().join(format!("{}.so", next()));
                 std::fs::write(&path, bytes)?;
+                // SAFETY: as the caller promises.
                 unsafe { Self::open(&text_of(&path)?) }
             }
         }
@@ -90,7 +91,8 @@ impl Drop for Library {
 }
 
 fn next() -> u64 {
-    static LOADS: AtomicU64 = AtomicU64::new(0);
+    // Not 0: plain paths are those that programs ask for.
+    static LOADS: AtomicU64 = AtomicU64::new(1);
     LOADS.fetch_add(1, Ordering::Relaxed)
 }
 

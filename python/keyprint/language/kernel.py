@@ -8,6 +8,7 @@ import types
 from .._native import _language_version, _load_kernel, _lower, _set_binder, _take_failure
 from ..dispatch import jit
 from ..function_key import unwrap
+from ..lazy import BUSY
 from ..specialization import Artifact, NativeCode
 from ..version import __version__
 from .annotations import annotations_of, kind_of, names_of_caller
@@ -141,10 +142,12 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
     keeper: list[Any] = []
 
     def compile(specialization: Specialization) -> Artifact:
-        return _compile(specialization, keeper[0], options["annotations"], variant)
+        with BUSY:
+            return _compile(specialization, keeper[0], options["annotations"], variant)
 
     def load(artifact: Artifact) -> NativeCode:
-        return _load(artifact, keeper[0])
+        with BUSY:
+            return _load(artifact, keeper[0])
 
     made = jit(
         inner,

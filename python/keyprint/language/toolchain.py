@@ -6,6 +6,7 @@ import os
 
 from .._native import _compile_c, _find_compiler, _identify_compiler, _processor, fingerprint
 from ..keys import Key
+from ..lazy import AWAY
 from .errors import CompilerError
 
 TYPE_CHECKING = False
@@ -125,7 +126,8 @@ def compile_c(text: str, identity: tuple[Any, ...], flags: tuple[str, ...]) -> b
         )
     path, arguments = found
     try:
-        return _compile_c(path, arguments, list(flags), text)
+        with AWAY:
+            return _compile_c(path, arguments, list(flags), text)
     except OSError as error:
         raise CompilerError(
             str(error),

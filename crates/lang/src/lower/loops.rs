@@ -300,9 +300,14 @@ impl Lowerer<'_> {
     fn boxed(&mut self, bounds: Vec<(Value, Value)>, grouped: bool) -> Lower<Ranges> {
         let (mut from, mut to) = (Vec::new(), Vec::new());
         let mut scalar = self.options.default_int;
+        let mut is_signed = false;
         for (low, high) in bounds {
             for value in [&low, &high] {
                 let (_, found) = self.scalar(value.clone())?;
+                is_signed |= match unwrap_static(value.clone()) {
+                    Value::Constant(Constant::Int(value)) => value < 0,
+                    _ => found.is_signed(),
+                };
                 if found.is_float() {
                     return Err(LangError::new(
                         "type",
@@ -314,6 +319,10 @@ impl Lowerer<'_> {
             }
             from.push(low);
             to.push(high);
+        }
+        // Signed and unsigned ones, in a type that holds both.
+        if is_signed && !scalar.is_signed() {
+            scalar = Scalar::I64;
         }
         let from = from.into_iter().map(|one| self.scalar_as(one, scalar)).collect::<Lower<_>>()?;
         let to = to.into_iter().map(|one| self.scalar_as(one, scalar)).collect::<Lower<_>>()?;

@@ -1,7 +1,7 @@
 //! Taking note of values: what would have to change for a fingerprint to change.
 
+use crate::interned::intern;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use rustc_hash::FxHashSet;

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::interned::intern;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 

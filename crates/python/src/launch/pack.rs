@@ -2,11 +2,11 @@
 
 use std::mem::MaybeUninit;
 
+use crate::interned::intern;
 use keyprint_lang::types::Scalar;
 use keyprint_runtime::output;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple};
 

@@ -6,9 +6,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::interned::intern;
 use keyprint_fingerprint::{ItemHasher, Stream, tag};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 

@@ -3,8 +3,8 @@
 //! The order of the questions is the order of precedence: the caller's rules, the class's own rule,
 //! then what the type is.
 
+use crate::interned::intern;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 

@@ -1,8 +1,8 @@
 //! [`Element`]: what one element of an array is, and which of its bytes count.
 
+use crate::interned::intern;
 use keyprint_fingerprint::Stream;
 use keyprint_fingerprint::tag::{self, Referent};
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::plan::Class;

@@ -1,6 +1,6 @@
 //! Declared fields: which a class has, which of them count, and where their values are.
 
-use pyo3::intern;
+use crate::interned::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 

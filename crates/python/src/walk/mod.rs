@@ -42,11 +42,11 @@ mod structure;
 
 use std::sync::Arc;
 
+use crate::interned::intern;
 use keyprint_fingerprint::memo::{Memo, Seen, Ties};
 use keyprint_fingerprint::tag;
 use keyprint_fingerprint::{Fingerprint, Mark, Stream};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustc_hash::FxHashMap;

@@ -8,11 +8,11 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::interned::intern;
 use keyprint_fingerprint::Fingerprint;
 use keyprint_fingerprint::stream::shape;
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use rustc_hash::FxHashMap;

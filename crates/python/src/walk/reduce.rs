@@ -1,7 +1,7 @@
 //! Objects that only their own reduction describes: `copyreg`, then `__reduce_ex__`.
 
+use crate::interned::intern;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 

@@ -1,9 +1,9 @@
 //! Names: whether something can be found again under its qualified name.
 
+use crate::interned::intern;
 use keyprint_fingerprint::tag::Referent;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyString, PyType};
 

@@ -3,8 +3,8 @@
 //! Lenient mode only. Such a fingerprint is not durable: byte code belongs to one interpreter
 //! version, and names that the code reads from its module are not followed.
 
+use crate::interned::intern;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 

@@ -8,11 +8,11 @@ mod reduced;
 
 use std::sync::{Arc, OnceLock};
 
+use crate::interned::intern;
 use keyprint_fingerprint::Fingerprint;
 use keyprint_fingerprint::stream::shape;
 use keyprint_fingerprint::tag::{self, Referent};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 
