@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import allocate_lock
 from _weakref import ref
 
 from ._native import Fingerprint, SourceFunction, SourceTable, fingerprint
@@ -219,6 +220,9 @@ def _decoded(content: bytes) -> str | None:
         return None
 
 
+_rewriting = allocate_lock()
+
+
 class _Rewriter:
     """What makes other code of a file than the interpreter does: pytest, of the assertions in tests."""
 
@@ -242,9 +246,17 @@ def _rewriter(globals_: dict[str, Any]) -> _Rewriter | None:
     def rewrite(name: str, content: bytes) -> CodeType:
         import ast
 
-        tree = ast.parse(content, filename=name)
-        module.rewrite_asserts(tree, content, name, config)
-        return compile(tree, name, "exec", dont_inherit=True)
+        # Before CPython 3.12, threads that make trees at the same time count their depth together.
+        with _rewriting:
+            for attempt in range(8):
+                try:
+                    tree = ast.parse(content, filename=name)
+                    module.rewrite_asserts(tree, content, name, config)
+                    return compile(tree, name, "exec", dont_inherit=True)
+                except SystemError:
+                    if attempt == 7:
+                        raise
+        raise AssertionError("never reached")
 
     has_hook = bool(config is not None and config.getini("enable_assertion_pass_hook"))
     return _Rewriter(("pytest", getattr(module, "version", ""), has_hook), rewrite)
@@ -263,7 +275,7 @@ def _parse(name: str, content: bytes, flags: int, rewriter: _Rewriter | None) ->
             module = compile(content, name, "exec", flags=flags, dont_inherit=True)
             modules = [module] if rewriter is None else [module, rewriter.rewrite(name, content)]
         table = SourceTable.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
         return None
     for module in modules:
         table = table.with_codes(_codes_in(module))

@@ -23,7 +23,18 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=5, help="how many differences are shrunk and shown")
     options = parser.parse_args()
     begin, wrong, done = time.monotonic(), 0, 0
-    modes = ["plain", "plain", "serial", "plain", "graph", "plain", "debug", "contract", "plain", "fast math"]
+    modes = [
+        "plain",
+        "plain",
+        "serial",
+        "plain",
+        "graph",
+        "plain",
+        "debug",
+        "contract",
+        "checkpoints",
+        "fast math",
+    ]
     with tempfile.TemporaryDirectory(prefix="keyprint-semantics-") as directory:
         for at in range(-(-options.programs // BATCH)):
             seed = options.first + at

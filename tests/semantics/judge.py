@@ -32,6 +32,7 @@ class Mode:
     name: str
     init: dict[str, Any] = dataclasses.field(default_factory=dict)
     graph: bool = False
+    checkpoints: bool = False
     serial: bool = False
     is_smooth: bool = False
     debug: bool = False
@@ -41,6 +42,7 @@ MODES = {
     "plain": Mode("plain"),
     "serial": Mode("serial", serial=True),
     "graph": Mode("graph", graph=True),
+    "checkpoints": Mode("checkpoints", graph=True, checkpoints=True),
     "debug": Mode("debug", {"debug": True}, debug=True),
     "contract": Mode("contract", {"contract": True}, is_smooth=True),
     "fast math": Mode("fast math", {"fast_math": True}, is_smooth=True),
@@ -106,13 +108,19 @@ def text_of(batch: Batch, mode: Mode) -> str:
         if mode.graph or at == 0:
             if mode.serial:
                 loops.append("kp.loop_config(serialize=True)")
-            loops.append("for i in range(all_a.shape[0]):")
-        loops.append(f"    {one.name}(i, {at}, {call})")
+            head, pad = "for i in range(all_a.shape[0]):", ""
+            if mode.checkpoints:
+                loops.append(f"with kp.checkpoint({at}):")
+                pad = "    "
+            loops.append(pad + head)
+        loops.append(f"{pad}    {one.name}(i, {at}, {call})")
     if mode.graph:
         parameters.append("more: kp.types.NDArray[kp.i32, 0]")
         loops = ["while kp.graph.do_while(more):", *("    " + line for line in loops)]
         loops += ["    for i in range(1):", "        more[None] -= 1"]
-    decorator = "@kp.kernel(graph=True)" if mode.graph else "@kp.kernel"
+    decorator = "@kp.kernel"
+    if mode.graph:
+        decorator = f"@kp.kernel(graph=True, checkpoints={mode.checkpoints})"
     lines += [f"{decorator}\ndef k({', '.join(parameters)}):", *("    " + line for line in loops)]
     return "\n".join(lines) + "\n"
 

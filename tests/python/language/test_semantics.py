@@ -31,7 +31,10 @@ YES = True
 
 @pytest.mark.parametrize(
     ("mode", "batches"),
-    [("plain", 6), ("serial", 2), ("graph", 2), ("debug", 3), ("contract", 1), ("fast math", 1)],
+    [
+        *(("plain", 6), ("serial", 2), ("graph", 1), ("checkpoints", 2), ("debug", 3)),
+        *(("contract", 1), ("fast math", 1)),
+    ],
 )
 def test_random_programs(mode: str, batches: int, tmp_path: Path) -> None:
     for seed in range(batches):
