@@ -49,7 +49,9 @@ class Packing:
                 i, j = self.pairs[k][0], self.pairs[k][1]
                 apart = self.at[i] - self.at[j]
                 distance = apart.norm()
-                move = apart * (0.5 * (self.width * 1.02 - distance) / (distance + 1e-12))
+                move = apart * (
+                    0.5 * (kp.f64(self.width) * kp.f64(1.02) - distance) / (distance + kp.f64(1e-12))
+                )
                 self.push[i] += move
                 self.push[j] -= move
             for i in self.at:

@@ -166,11 +166,15 @@ impl CFunctions {
         })
     }
 
-    /// A whole number without its sign; the smallest is itself.
+    /// A whole number without its sign; the smallest is itself. By its bits: compilers that see an absolute value believe
+    /// that it is not negative, and GCC 12 does so where it is compared with a float.
     pub(crate) fn absolute(&mut self, scalar: Scalar) -> String {
-        let t = self.type_of(scalar);
+        let (t, bits) = (self.type_of(scalar), scalar.bits());
         self.add(format!("kp_abs_{}", scalar.name()), |name| {
-            format!("static inline {t} {name}({t} a) {{ return a < 0 ? ({t})(0 - a) : a; }}\n")
+            format!(
+                "static inline {t} {name}({t} a) {{ u{bits} m = a < 0 ? (u{bits})-1 : (u{bits})0; \
+                 return ({t})(u{bits})(((u{bits})a ^ m) - m); }}\n"
+            )
         })
     }
 

@@ -220,6 +220,22 @@ def test_there_is_no_negative_zero_among_ints():
 
 
 @kp.kernel
+def smallest(o: N[kp.i64, 1], a: N[kp.i8, 1], b: N[kp.i16, 1], c: N[kp.i32, 1], d: N[kp.i64, 1]):
+    for i in a:
+        o[0] -= kp.select(abs(a[i]) >= 0.5, 3, 0)
+        o[1] -= kp.select(abs(b[i]) >= 0.5, 3, 0)
+        o[2] -= kp.select(abs(c[i]) >= 0.5, 3, 0)
+        o[3] -= kp.select(abs(d[i]) >= 0.5, 3, 0)
+
+
+def test_the_absolute_value_of_the_smallest_is_itself():
+    given = [np.array([np.iinfo(kind).min], kind) for kind in (np.int8, np.int16, np.int32, np.int64)]
+    o = np.zeros(4, np.int64)
+    smallest(o, *given)
+    assert o.tolist() == [0, 0, 0, 0]
+
+
+@kp.kernel
 def boxes(x: N[kp.i32, 1], low: kp.i32, high: kp.u32):
     for i, j in kp.ndrange((low, high), 2):
         x[0] += 1
