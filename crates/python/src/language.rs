@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use crate::interned::intern;
 use keyprint_codegen::generate;
 use keyprint_lang::error::CODES;
 use keyprint_lang::host::{
@@ -14,10 +13,11 @@ use keyprint_lang::{LangError, Options, Returned, ir, lower, passes};
 use keyprint_runtime::library::Library;
 use keyprint_runtime::toolchain::{self, Compiler};
 use keyprint_runtime::{failure, output, pool, random, table};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
+use crate::interned::intern;
 use crate::{graph_record, launch};
 
 /// Answers by asking a Python object.
@@ -228,8 +228,9 @@ impl Host for PyHost<'_> {
     fn end_trial(&mut self) {
         let py = self.host.py();
         let _ = self.host.call_method0(intern!(py, "end_trial"));
-        // Whatever went wrong was of no consequence.
-        self.raised = None;
+        // Whatever went wrong was of no consequence, but for interrupts.
+        let py = self.host.py();
+        self.raised = self.raised.take().filter(|raised| !raised.is_instance_of::<PyException>(py));
     }
 
     fn function(&mut self, function: Handle) -> Result<FunctionSource, LangError> {
@@ -334,7 +335,10 @@ fn lower_here<'py>(
     let handle = host.handle(function);
     let arguments: Vec<Constant> = arguments.iter().map(|one| host.constant(one)).collect::<PyResult<_>>()?;
     let lowered = match lower(&mut host, handle, arguments, options) {
-        Ok(lowered) => lowered,
+        Ok(lowered) => match host.raised.take() {
+            Some(raised) => return Err(raised),
+            None => lowered,
+        },
         Err(error) => return Err(host.raised.take().unwrap_or_else(|| language_error(py, &error))),
     };
     let mut kernel = lowered.kernel;

@@ -262,6 +262,24 @@ def test_math_vectors_are_of_the_default_float():
     assert kp.ndarray(kp.math.vec3, 2).dtype == kp.types.vector(3, kp.f64)
 
 
+@kp.kernel
+def default_vectors(o: N[kp.f64, 1], v: kp.math.vec2):
+    o[0] = kp.math.vec2(0.1, 0.2).x
+    o[1] = v.x
+
+
+def test_vectors_of_the_default_float_count_by_the_default():
+    o = np.zeros(2)
+    for default, wanted in (
+        (kp.f32, float(np.float32(0.1))),
+        (kp.f64, 0.1),
+        (kp.f32, float(np.float32(0.1))),
+    ):
+        kp.init(default_fp=default)
+        default_vectors(o, (0.1, 0.2))
+        assert o.tolist() == [wanted, wanted]
+
+
 # -- Warnings --------------------------------------------------------------------------------------
 
 

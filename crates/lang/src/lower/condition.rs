@@ -2,9 +2,9 @@
 
 use keyprint_source::ast::{self, CmpOp};
 
+use super::branch::merged;
 use super::expr::{known_truth, made, truth_of, two, unwrap_static};
 use super::operation::{Paired, common};
-use super::statement::merged;
 use super::value::Value;
 use super::{Lower, Lowerer};
 use crate::error::LangError;

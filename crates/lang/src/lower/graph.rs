@@ -7,8 +7,9 @@ use keyprint_source::ast::{self, Stmt};
 use keyprint_source::position::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
 
+use super::branch::same;
 use super::expr::{known_truth, unsupported};
-use super::statement::{assigned_names, count, same};
+use super::statement::{assigned_names, count};
 use super::value::{Value, describe};
 use super::{Binding, LoopKind, Lower, Lowerer, Member, Open};
 use crate::error::{Frame, LangError};

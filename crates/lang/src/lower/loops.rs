@@ -4,8 +4,9 @@ use keyprint_source::ast;
 use keyprint_source::position::Ranged;
 use rustc_hash::FxHashSet;
 
+use super::branch::merged;
 use super::expr::{known_truth, unsupported, unwrap_static};
-use super::statement::{assigned_names, merged};
+use super::statement::assigned_names;
 use super::value::Value;
 use super::{Binding, LoopConfig, LoopKind, Lower, Lowerer, Open};
 use crate::error::LangError;

@@ -6,7 +6,9 @@
 //!
 //! | module | what it lowers |
 //! | --- | --- |
-//! | `statement` | statements, and which variables they leave defined |
+//! | `statement` | statements, and the names that they assign |
+//! | `branch` | branches, and the types of what they leave behind |
+//! | `returns` | what functions give back |
 //! | `assign` | assignments and what can be assigned to |
 //! | `loops` | `for` and `while` |
 //! | `graph` | loops, checkpoints and sections of graphs |
@@ -20,6 +22,7 @@
 //! | `value` | what expressions are meanwhile |
 
 mod assign;
+mod branch;
 pub mod call;
 mod condition;
 mod expr;
@@ -27,6 +30,7 @@ mod graph;
 mod inline;
 mod loops;
 mod operation;
+mod returns;
 mod statement;
 mod tensor;
 mod text;

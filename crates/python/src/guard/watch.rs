@@ -1,6 +1,5 @@
 //! Taking note of values: what would have to change for a fingerprint to change.
 
-use crate::interned::intern;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
@@ -8,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::version::dict_version;
 use super::{ArrayState, Check, Guards, Held};
+use crate::interned::intern;
 use crate::layout::{self, Attributes};
 use crate::member::{self, Member};
 use crate::ndarray::{WRITEABLE, head, ndarray_type};

@@ -2,13 +2,13 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::interned::intern;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::dlpack::{DlTensor, Versioned};
+use crate::interned::intern;
 use crate::ndarray::{self, ALIGNED, ArrayHead, C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE};
 
 /// The flags of a NumPy array that count.

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use crate::interned::intern;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -17,6 +16,7 @@ use super::bind::{INLINE, Parameters};
 use super::check::{Step, Verdict, equal, pass, pass_quietly};
 use super::pack::{NativeCall, Start};
 use crate::guard::Guards;
+use crate::interned::intern;
 
 /// Steps of an entry that are found without a look at the heap.
 const INLINE_STEPS: usize = 64;

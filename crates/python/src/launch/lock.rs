@@ -120,8 +120,8 @@ fn handle_signals() -> bool {
     })
 }
 
-/// Finds out whether a signal came that raises, wherever a launch is. Whether the lock is held stays as it is, and what
-/// was raised is there when the launch is over. Threads that help know of no launch: theirs is on another one.
+/// Finds out whether a signal came that raises, wherever a launch is; what was raised is there when the launch is over. A
+/// launch that held the lock lets go of it from then on, and owes taking it back. Threads that help know of no launch: theirs is on another one.
 pub(crate) fn is_interrupted() -> bool {
     let launch = LAUNCH.get();
     if !launch.has_lock && (launch.token.is_null() || !is_main_thread()) {

@@ -2,7 +2,6 @@
 
 use std::mem::MaybeUninit;
 
-use crate::interned::intern;
 use keyprint_lang::types::Scalar;
 use keyprint_runtime::output;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
@@ -13,6 +12,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple};
 use super::check::{Step, own, pass_quietly};
 use super::lock::with_arrays;
 use crate::dlpack::DlTensor;
+use crate::interned::intern;
 use crate::language::show_output;
 use crate::ndarray;
 use crate::own_array::number_bits;

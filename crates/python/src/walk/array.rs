@@ -6,7 +6,6 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::interned::intern;
 use keyprint_fingerprint::{ItemHasher, Stream, tag};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -15,6 +14,7 @@ use pyo3::types::PyString;
 use super::element::{Descriptor, Element};
 use crate::dlpack::DlTensor;
 use crate::failure::{Failure, Walked};
+use crate::interned::intern;
 
 /// Bytes hashed between two looks at pending signals.
 const CHUNK: usize = 16 << 20;

@@ -3,7 +3,6 @@
 //! The order of the questions is the order of precedence: the caller's rules, the class's own rule,
 //! then what the type is.
 
-use crate::interned::intern;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
@@ -18,6 +17,7 @@ use crate::describe::{Description, Form};
 use crate::failure::{Failure, Walked};
 use crate::fingerprint::PyFingerprint;
 use crate::imports::Imported;
+use crate::interned::intern;
 use crate::layout;
 
 /// Makes the plan for the type of `object`.

@@ -1,12 +1,12 @@
 //! [`Element`]: what one element of an array is, and which of its bytes count.
 
-use crate::interned::intern;
 use keyprint_fingerprint::Stream;
 use keyprint_fingerprint::tag::{self, Referent};
 use pyo3::prelude::*;
 
 use super::plan::Class;
 use crate::failure::{Failure, Walked};
+use crate::interned::intern;
 
 /// Structured types nest no deeper than this.
 const MOST_NESTING: usize = 32;

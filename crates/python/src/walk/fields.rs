@@ -1,6 +1,5 @@
 //! Declared fields: which a class has, which of them count, and where their values are.
 
-use crate::interned::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
@@ -8,6 +7,7 @@ use super::classify::{OwnNamespace, class_attribute};
 use super::plan::{Class, Field, Layout, Place, Rule};
 use crate::config::Config;
 use crate::failure::Walked;
+use crate::interned::intern;
 use crate::layout;
 
 /// The declared fields of a class that has such, and whether attributes beyond them count.

@@ -42,7 +42,6 @@ mod structure;
 
 use std::sync::Arc;
 
-use crate::interned::intern;
 use keyprint_fingerprint::memo::{Memo, Seen, Ties};
 use keyprint_fingerprint::tag;
 use keyprint_fingerprint::{Fingerprint, Mark, Stream};
@@ -58,6 +57,7 @@ use self::level::{Event, Level};
 use self::plan::{Class, Plan, Plans, Rule};
 use crate::config::Config;
 use crate::failure::{Failure, Walked};
+use crate::interned::intern;
 use crate::trace::Trace;
 
 /// Steps between two looks at pending signals.

@@ -8,7 +8,6 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::interned::intern;
 use keyprint_fingerprint::Fingerprint;
 use keyprint_fingerprint::stream::shape;
 use pyo3::ffi;
@@ -20,6 +19,7 @@ use rustc_hash::FxHashMap;
 use super::builtin::Builtin;
 use super::reduce::PARTS;
 use crate::failure::Walked;
+use crate::interned::intern;
 use crate::layout::{self, Attributes};
 
 /// The name that a class goes by.

@@ -1,6 +1,5 @@
 //! Objects that only their own reduction describes: `copyreg`, then `__reduce_ex__`.
 
-use crate::interned::intern;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -9,6 +8,7 @@ use super::frame::Item;
 use super::plan::Plan;
 use super::{builtin, reference};
 use crate::failure::{Failure, Walked};
+use crate::interned::intern;
 use keyprint_fingerprint::tag;
 
 /// The pickle protocol whose reductions are read; pinned, because reductions depend on it.

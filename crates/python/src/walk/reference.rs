@@ -1,6 +1,5 @@
 //! Names: whether something can be found again under its qualified name.
 
-use crate::interned::intern;
 use keyprint_fingerprint::tag::Referent;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
@@ -9,6 +8,7 @@ use pyo3::types::{PyModule, PyString, PyType};
 
 use super::plan::Class;
 use crate::failure::{Failure, Walked};
+use crate::interned::intern;
 
 /// Whether `module.qualname` leads to this very object, through what the program has loaded.
 pub(crate) fn resolves(object: &Bound<'_, PyAny>, module: &str, qualname: &str) -> Walked<bool> {

@@ -3,13 +3,13 @@
 //! Lenient mode only. Such a fingerprint is not durable: byte code belongs to one interpreter
 //! version, and names that the code reads from its module are not followed.
 
-use crate::interned::intern;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use super::frame::Item;
 use crate::failure::Walked;
+use crate::interned::intern;
 use keyprint_fingerprint::tag;
 
 /// The parts of a code object that decide what it does; positions, file and line tables do not.

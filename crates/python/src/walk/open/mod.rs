@@ -8,7 +8,6 @@ mod reduced;
 
 use std::sync::{Arc, OnceLock};
 
-use crate::interned::intern;
 use keyprint_fingerprint::Fingerprint;
 use keyprint_fingerprint::stream::shape;
 use keyprint_fingerprint::tag::{self, Referent};
@@ -20,6 +19,7 @@ use crate::config::{Arrays, Mode};
 use crate::describe::{Description, Form};
 use crate::failure::{Failure, Walked};
 use crate::fingerprint::PyFingerprint;
+use crate::interned::intern;
 use crate::layout::{self, Attributes};
 use crate::walk::array::Elements;
 use crate::walk::builtin::{self, Builtin};
