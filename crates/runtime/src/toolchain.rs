@@ -1,7 +1,9 @@
 //! The C compiler: where it is, what it is, and what it makes of a text.
 
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What can go wrong with a compiler.
 #[derive(Debug, thiserror::Error)]
@@ -77,11 +79,7 @@ fn locate(program: &str, path: &str) -> Option<PathBuf> {
 /// If it cannot be started, or says nothing.
 pub fn identify(compiler: &Compiler) -> Result<Identity, ToolchainError> {
     let ask = |argument: &str| {
-        let output = command(compiler)
-            .arg(argument)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|source| start_error(compiler, source))?;
+        let output = run(compiler, command(compiler).arg(argument))?;
         let text = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("").trim().to_owned();
         if !output.status.success() || text.is_empty() {
             return Err(failed(compiler, &output));
@@ -100,15 +98,9 @@ pub fn compile(compiler: &Compiler, flags: &[String], text: &str) -> Result<Vec<
     let directory = tempfile::Builder::new().prefix("keyprint-").tempdir()?;
     let (source, object) = (directory.path().join("kernel.c"), directory.path().join("kernel.so"));
     std::fs::write(&source, text)?;
-    let output = command(compiler)
-        .args(flags)
-        .arg("-o")
-        .arg(&object)
-        .arg(&source)
-        .args(["-lm", "-lgcc"])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| start_error(compiler, source))?;
+    let mut command = command(compiler);
+    command.args(flags).arg("-o").arg(&object).arg(&source).args(["-lm", "-lgcc"]);
+    let output = run(compiler, &mut command)?;
     if !output.status.success() {
         return Err(failed(compiler, &output));
     }
@@ -121,11 +113,28 @@ fn command(compiler: &Compiler) -> Command {
     command
 }
 
-fn start_error(compiler: &Compiler, source: std::io::Error) -> ToolchainError {
-    ToolchainError::Start { program: compiler.path.display().to_string(), source }
+/// Runs a command to its end, and returns what it said.
+///
+/// Its output goes to files, not to pipes: a process that is forked from this one meanwhile, or that the
+/// command leaves behind, keeps the writing end of a pipe open, and whoever reads to the end of it would
+/// wait for that process.
+fn run(compiler: &Compiler, command: &mut Command) -> Result<Output, ToolchainError> {
+    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let status =
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?).status().map_err(
+            |source| ToolchainError::Start { program: compiler.path.display().to_string(), source },
+        )?;
+    Ok(Output { status, stdout: contents(&mut out)?, stderr: contents(&mut err)? })
 }
 
-fn failed(compiler: &Compiler, output: &std::process::Output) -> ToolchainError {
+fn contents(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn failed(compiler: &Compiler, output: &Output) -> ToolchainError {
     let text = String::from_utf8_lossy(&output.stderr);
     let short: String = text.lines().take(20).collect::<Vec<_>>().join("\n");
     let output = if short.trim().is_empty() { output.status.to_string() } else { short };
@@ -148,4 +157,43 @@ pub fn processor() -> String {
         }
     }
     if found.is_empty() { std::env::consts::ARCH.to_owned() } else { found.join(";") }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A compiler that is a script, in a directory that goes with it.
+    fn script(text: &str) -> (tempfile::TempDir, Compiler) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cc");
+        std::fs::write(&path, format!("cd '{}'\n{text}", directory.path().display())).unwrap();
+        let arguments = vec![path.display().to_string()];
+        (directory, Compiler { path: "/bin/sh".into(), arguments })
+    }
+
+    #[test]
+    fn nothing_waits_for_a_process_that_keeps_the_output_open() {
+        // It stays until it is told to go; if it has to go by itself, somebody waited for it.
+        let (directory, compiler) = script(
+            "(n=0; while [ ! -e go ]; do n=$((n + 1)); [ $n -lt 200 ] || { touch late; exit; }; sleep 0.1; done) &\n\
+             echo 'mycc 1.0'; echo warning >&2\n",
+        );
+        let identity = identify(&compiler).unwrap();
+        std::fs::write(directory.path().join("go"), "").unwrap();
+        assert_eq!((identity.version.as_str(), identity.machine.as_str()), ("mycc 1.0", "mycc 1.0"));
+        assert!(!directory.path().join("late").exists());
+    }
+
+    #[test]
+    fn what_a_compiler_says_is_told() {
+        let (_directory, compiler) = script("echo 'no such option' >&2\nexit 3\n");
+        let error = compile(&compiler, &["--strange".to_owned()], "").unwrap_err().to_string();
+        assert!(error.contains("failed: no such option"), "{error}");
+        let (_directory, compiler) = script("exit 3\n");
+        let error = compile(&compiler, &[], "").unwrap_err().to_string();
+        assert!(error.contains("exit status: 3"), "{error}");
+        let nowhere = Compiler { path: "/nowhere/cc".into(), arguments: Vec::new() };
+        assert!(matches!(identify(&nowhere), Err(ToolchainError::Start { .. })));
+    }
 }
