@@ -82,6 +82,8 @@ check-python: setup
 	$(SAY) "Python: format and lints"
 	$(BIN)/ruff format --check python tests bench examples docs
 	$(BIN)/ruff check python tests bench examples docs
+	$(SAY) "Python: layers"
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(SAY) "Python: types"
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest keyprint._native --allowlist tests/stubtest-allowlist.txt --ignore-disjoint-bases

@@ -13,7 +13,7 @@ store keeps artifacts under keys::
 
 from __future__ import annotations
 
-from . import errors, lazy, rule
+from . import _native, errors, lazy
 from ._native import (
     ENCODING_VERSION,
     Difference,
@@ -35,9 +35,10 @@ from .errors import (
     StoreError,
     StoreWarning,
 )
-from .keys import Key
-from .metadata import no_fingerprint
-from .store import Store
+from .fingerprints import rule
+from .fingerprints.metadata import no_fingerprint
+from .store.keys import Key, key_of_fingerprint
+from .store.stores import Store
 from .version import __version__
 
 # Importing Keyprint must not cost what only some programs need: `typing`, `inspect`, `json`.
@@ -45,36 +46,57 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .argument import Argument
-    from .cached_step import CachedStep, Chain, cached
-    from .dispatch import Kernel, Observations, jit
-    from .function_key import FunctionKey
+    from .dispatch.argument import Argument
+    from .dispatch.kernel import Kernel, Observations, jit
+    from .dispatch.signature import register_argument
+    from .dispatch.specialization import (
+        Artifact,
+        LiveTarget,
+        NativeCode,
+        Specialization,
+        Target,
+        ValuesNeeded,
+    )
+    from .functions.key import FunctionKey
+    from .functions.packages import Packages
     from .language.kernel import func as func
     from .language.kernel import kernel as kernel
-    from .packages import Packages
-    from .serializers import Serializer
-    from .signature import register_argument
-    from .specialization import Artifact, LiveTarget, NativeCode, Specialization, Target, ValuesNeeded
+    from .steps.cached import CachedStep, Chain, cached
+    from .store.serializers import Serializer
 
 _LATER = {
-    "Argument": "argument",
-    "Artifact": "specialization",
-    "CachedStep": "cached_step",
-    "Chain": "cached_step",
-    "FunctionKey": "function_key",
-    "Kernel": "dispatch",
-    "LiveTarget": "specialization",
-    "NativeCode": "specialization",
-    "Observations": "dispatch",
-    "Packages": "packages",
-    "Serializer": "serializers",
-    "Specialization": "specialization",
-    "Target": "specialization",
-    "ValuesNeeded": "specialization",
-    "cached": "cached_step",
-    "jit": "dispatch",
-    "register_argument": "signature",
+    "Argument": "dispatch.argument",
+    "Artifact": "dispatch.specialization",
+    "CachedStep": "steps.cached",
+    "Chain": "steps.cached",
+    "FunctionKey": "functions.key",
+    "Kernel": "dispatch.kernel",
+    "LiveTarget": "dispatch.specialization",
+    "NativeCode": "dispatch.specialization",
+    "Observations": "dispatch.kernel",
+    "Packages": "functions.packages",
+    "Serializer": "store.serializers",
+    "Specialization": "dispatch.specialization",
+    "Target": "dispatch.specialization",
+    "ValuesNeeded": "dispatch.specialization",
+    "cached": "steps.cached",
+    "jit": "dispatch.kernel",
+    "register_argument": "dispatch.signature",
 }
+
+_native._fill_hooks(
+    make_fingerprint_error=errors.make_fingerprint_error,
+    make_store_error=errors.make_store_error,
+    make_kernel_error=lazy.later("language.errors", "make_kernel_error"),
+    store_warning=StoreWarning,
+    key_of_fingerprint=key_of_fingerprint,
+    rule_for_library=lazy.later("fingerprints.library_values", "rule_for"),
+    describe=lazy.later("fingerprints.summary", "describe"),
+    dump_plain=lazy.later("store.plain", "dumps"),
+    load_plain=lazy.later("store.plain", "loads"),
+    make_element=lazy.later("language.types.tensors", "element"),
+    copy_elements=lazy.later("language.types.arrays", "copy_from"),
+)
 
 __all__ = [
     "ENCODING_VERSION",

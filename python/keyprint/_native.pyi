@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import Self
 
-from .rule import Rule
+from .fingerprints.rule import Rule
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -283,6 +283,7 @@ def _add_world(
     defaults: list[tuple[Any, ...]],
     /,
 ) -> None: ...
+def _fill_hooks(**hooks: Any) -> None: ...
 def _has_world(object: Any, context: Any, /) -> bool: ...
 def _forget_worlds(object: Any, /) -> None: ...
 def _add_entry(

@@ -21,12 +21,15 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from . import cached_step, rule, serializers
 from ._native import Description, _tagged_item, aggregate, fold
 from ._native import Fingerprinter as NativeFingerprinter
-from .metadata import no_fingerprint
-from .serializers import Serializer
-from .store import Store
+from .fingerprints import rule
+from .fingerprints.metadata import no_fingerprint
+from .steps import cached as cached_step
+from .steps.identity import register_step
+from .store import serializers
+from .store.serializers import Serializer
+from .store.stores import Store
 
 __all__ = [
     "Aggregator",
@@ -590,6 +593,9 @@ class CachedStep(cached_step.CachedStep[Any, Any]):
     def cache_key(self, value: Any) -> str:
         """Return the key of the result for an input, as text."""
         return self.key(value).hex()
+
+
+register_step(CachedStep, cached_step.behind_cache)
 
 
 def _input_fingerprinter(

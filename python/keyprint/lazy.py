@@ -11,6 +11,11 @@ import os
 import time
 from _thread import RLock, get_ident
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 _lock = RLock()
 
 #: Threads that may be importing something, and how often they said so.
@@ -74,6 +79,18 @@ def load(module: str, name: str) -> object:
     with _lock:
         # What `importlib` would do, without loading it.
         return getattr(__import__(f"{__package__}.{module}", fromlist=[name]), name)
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that calls one of this package, and loads that when it is first called.
+
+    For the hooks that a lower layer offers: the one on top of all fills them, and loads nothing for it.
+    """
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return load(module, name)(*arguments, **named)  # type: ignore[operator]
+
+    return call
 
 
 def _restart() -> None:

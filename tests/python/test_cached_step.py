@@ -22,7 +22,7 @@ import pytest
 
 import keyprint as kp
 from keyprint import gt4py
-from keyprint.step_code import step_fingerprint
+from keyprint.steps.code import step_fingerprint
 
 calls: list[Any] = []
 
@@ -502,16 +502,16 @@ def test_the_salt_and_the_tool_count(store: kp.Store, monkeypatch: pytest.Monkey
 
 
 def test_the_steps_digest_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from keyprint import step_identity
+    from keyprint.steps import identity
 
     computed: list[Any] = []
-    original = step_identity.resolve
+    original = identity.resolve
 
     def counting(step: Any, *arguments: Any, **named: Any) -> Any:
         computed.append(step)
         return original(step, *arguments, **named)
 
-    monkeypatch.setattr(step_identity, "resolve", counting)
+    monkeypatch.setattr(identity, "resolve", counting)
 
     def fresh(value: Any) -> Any:
         return double(value)

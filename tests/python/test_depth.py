@@ -86,7 +86,7 @@ def test_a_chain_of_helpers_is_looked_at_once_each(tmp_path: Path) -> None:
         import chain_of_helpers as chain  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(tmp_path))
-    from keyprint.resolution import _Resolver
+    from keyprint.functions.resolution import _Resolver
 
     passes = []
     before = _Resolver._pass_on

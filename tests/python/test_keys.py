@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import keyprint as kp
-from keyprint import keys
+from keyprint.store import keys
 from processes import outputs
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import keyprint as kp
-from keyprint.not_counted import EXEMPTIONS
+from keyprint.functions.not_counted import EXEMPTIONS
 
 
 @pytest.fixture

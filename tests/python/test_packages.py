@@ -16,7 +16,7 @@ import numpy
 import pytest
 
 import keyprint as kp
-from keyprint.packages import INTERPRETER
+from keyprint.functions.interpreter import INTERPRETER
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_standard_library_and_builtins() -> None:
         assert packages.version_of(name) == INTERPRETER, name
     assert packages.version_of("numpy") == ("numpy", numpy.__version__)
     assert packages.version_of("numpy.linalg") == ("numpy", numpy.__version__)
-    assert packages.version_of("keyprint.keys") == ("keyprint", kp.__version__)
+    assert packages.version_of("keyprint.store.keys") == ("keyprint", kp.__version__)
     assert packages.version_of(__name__) is None
     assert packages.version_of("__main__") is None
     assert packages.version_of("no.such.module") is None

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyprint as kp
-from keyprint import plain
+from keyprint.store import plain
 
 
 class Color(enum.Enum):

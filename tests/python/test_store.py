@@ -338,7 +338,7 @@ started = threading.Event()
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "keyprint.summary" and threading.current_thread() is not threading.main_thread():
+        if name == "keyprint.fingerprints.summary" and threading.current_thread() is not threading.main_thread():
             started.set()
             time.sleep(0.3)
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::imports::Imported;
+use crate::hooks;
 use crate::store::store_error;
 
 /// The part of an artifact that is nothing but bytes.
@@ -61,14 +61,13 @@ impl PyEntry {
     /// What the builder noted.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static LOADS: Imported = Imported::new("plain", "loads");
         if self.entry.metadata().is_empty() {
             return Ok(py.None().into_bound(py));
         }
         if let Some(found) = crate::plain::read(py, self.entry.metadata())? {
             return Ok(found);
         }
-        LOADS.get(py)?.call1((PyBytes::new(py, self.entry.metadata()),))
+        hooks::LOAD_PLAIN.get(py)?.call1((PyBytes::new(py, self.entry.metadata()),))
     }
 
     /// What it is stored under, as 64 hexadecimal digits.

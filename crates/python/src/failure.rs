@@ -4,7 +4,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::imports::Imported;
+use crate::hooks;
 
 /// Why a walk stopped. One pointer wide: results that are hardly ever failures stay in registers.
 pub(crate) struct Failure(Box<Cause>);
@@ -67,13 +67,12 @@ impl Failure {
 }
 
 fn exception(py: Python<'_>, refusal: Refusal, path: &str) -> PyResult<PyErr> {
-    static MAKE: Imported = Imported::new("errors", "make_fingerprint_error");
     let details = PyDict::new(py);
     details.set_item("code", refusal.code)?;
     details.set_item("message", refusal.message)?;
     details.set_item("path", path)?;
     details.set_item("hint", refusal.hint)?;
-    let error = PyErr::from_value(MAKE.get(py)?.call((), Some(&details))?);
+    let error = PyErr::from_value(hooks::MAKE_FINGERPRINT_ERROR.get(py)?.call((), Some(&details))?);
     error.set_cause(py, refusal.cause);
     Ok(error)
 }

@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::fingerprint::PyFingerprint;
 use crate::fingerprinter::fingerprint;
-use crate::imports::Imported;
+use crate::hooks;
 use crate::walk::short_repr;
 
 /// What an artifact depends on, by name.
@@ -193,8 +193,7 @@ impl PyKey {
 
     /// The key that a lone fingerprint stands for: one component, asked for by Keyprint itself.
     pub(crate) fn of_fingerprint(py: Python<'_>, value: Bound<'_, PyFingerprint>) -> PyResult<Self> {
-        static MAKE: Imported = Imported::new("keys", "key_of_fingerprint");
-        Ok(MAKE.get(py)?.call1((value,))?.cast_into::<Self>()?.get().clone_ref(py))
+        Ok(hooks::KEY_OF_FINGERPRINT.get(py)?.call1((value,))?.cast_into::<Self>()?.get().clone_ref(py))
     }
 
     /// What is shown for the components; none of it is if it is not to be had any more.
@@ -246,9 +245,8 @@ struct Described {
 
 /// A text for a value, and texts for what is in it, from the Python half.
 fn describe(value: &Bound<'_, PyAny>) -> Described {
-    static DESCRIBE: Imported = Imported::new("summary", "describe");
     let describe = || -> PyResult<Described> {
-        let described = DESCRIBE.get(value.py())?.call1((value,))?;
+        let described = hooks::DESCRIBE.get(value.py())?.call1((value,))?;
         let (text, parts, cut): (Bound<'_, PyString>, Vec<Bound<'_, PyTuple>>, bool) = described.extract()?;
         let part = |part: Bound<'_, PyTuple>| -> PyResult<Part> {
             let (path, digest, text): (Bound<'_, PyString>, Bound<'_, PyFingerprint>, Bound<'_, PyString>) =

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::interned::intern;
-use crate::{graph_record, launch};
+use crate::{graph_record, hooks, launch};
 
 /// Answers by asking a Python object.
 struct PyHost<'py> {
@@ -404,11 +404,8 @@ fn language_error(py: Python<'_>, error: &LangError) -> PyErr {
             .iter()
             .map(|one| (&one.function, &one.file, one.line, one.column, one.width, &one.text))
             .collect();
-        let errors = py.import("keyprint.language.errors")?;
-        let made = errors.call_method1(
-            "make_kernel_error",
-            (error.code, &error.message, error.hint.as_deref(), trace, &error.needs),
-        )?;
+        let parts = (error.code, &error.message, error.hint.as_deref(), trace, &error.needs);
+        let made = hooks::MAKE_KERNEL_ERROR.get(py)?.call1(parts)?;
         Ok(PyErr::from_value(made))
     };
     make().unwrap_or_else(|error| error)

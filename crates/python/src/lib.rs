@@ -15,7 +15,7 @@ mod fingerprinter;
 mod fold;
 mod graph_record;
 mod guard;
-mod imports;
+mod hooks;
 mod interned;
 mod key;
 mod language;
@@ -52,6 +52,8 @@ mod _native {
     use crate::fold::{_tagged_item, aggregate, fold};
     #[pymodule_export]
     use crate::guard::Guards;
+    #[pymodule_export]
+    use crate::hooks::_fill_hooks;
     #[pymodule_export]
     use crate::key::PyKey;
     #[pymodule_export]

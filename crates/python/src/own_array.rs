@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple};
 
 use crate::dlpack::{DlTensor, Versioned};
+use crate::hooks;
 
 /// More dimensions are refused, those of the elements aside.
 const MOST_DIMENSIONS: usize = 8;
@@ -379,8 +380,7 @@ impl NdArray {
         if this.shape.len() == this.ndim {
             return Ok(found);
         }
-        let tensors = py.import("keyprint.language.tensors")?;
-        tensors.call_method1("element", (slf, index, found))
+        hooks::MAKE_ELEMENT.get(py)?.call1((slf, index, found))
     }
 
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -395,7 +395,7 @@ impl NdArray {
     /// Copies a NumPy array, or anything that becomes one, into this array.
     #[pyo3(signature = (array, /))]
     fn from_numpy(slf: &Bound<'_, Self>, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        slf.py().import("keyprint.language.arrays")?.call_method1("copy_from", (slf, array)).map(drop)
+        hooks::COPY_ELEMENTS.get(slf.py())?.call1((slf, array)).map(drop)
     }
 
     /// Copies another array of the same shape.

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
 use crate::entry::{DATA, PyEntry};
 use crate::fingerprint::PyFingerprint;
-use crate::imports::Imported;
+use crate::hooks;
 use crate::key::PyKey;
 
 /// Artifacts under keys: in memory, on disk, and in shared directories.
@@ -49,13 +49,12 @@ fn size_of(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 /// An exception of the store, by code.
 pub(crate) fn store_error(py: Python<'_>, code: &'static str, message: String) -> PyErr {
-    static MAKE: Imported = Imported::new("errors", "make_store_error");
     let make = || -> PyResult<PyErr> {
         let (message, hint) = match message.split_once("\nhint: ") {
             Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
             None => (message.clone(), None),
         };
-        Ok(PyErr::from_value(MAKE.get(py)?.call1((code, message, hint))?))
+        Ok(PyErr::from_value(hooks::MAKE_STORE_ERROR.get(py)?.call1((code, message, hint))?))
     };
     make().unwrap_or_else(|error| error)
 }
@@ -330,10 +329,9 @@ impl PyStore {
 
     /// Says what the store had to say, as warnings.
     fn say(&self, py: Python<'_>) -> PyResult<()> {
-        static CATEGORY: Imported = Imported::new("errors", "StoreWarning");
         let said = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
         for notice in said {
-            let category = CATEGORY.get(py)?;
+            let category = hooks::STORE_WARNING.get(py)?;
             let text = std::ffi::CString::new(notice.replace('\0', "\\0")).expect("no zero byte is left");
             PyErr::warn(py, category, &text, 1)?;
         }
@@ -439,10 +437,9 @@ fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 }
 
 fn metadata_of(py: Python<'_>, metadata: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<u8>> {
-    static DUMPS: Imported = Imported::new("plain", "dumps");
     match metadata.filter(|metadata| !metadata.is_none()) {
         None => Ok(Vec::new()),
-        Some(metadata) => DUMPS.get(py)?.call1((metadata,))?.extract(),
+        Some(metadata) => hooks::DUMP_PLAIN.get(py)?.call1((metadata,))?.extract(),
     }
 }
 

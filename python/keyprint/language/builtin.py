@@ -42,7 +42,7 @@ def _math(name: str) -> Any:
         import math
 
         if arguments and hasattr(arguments[0], "__len__"):
-            from .tensors import Matrix, make
+            from .types.tensors import Matrix, make
 
             value = arguments[0] if isinstance(arguments[0], Matrix) else Matrix(arguments[0])
             return make(value.shape, tuple(call(one, *arguments[1:]) for one in value.entries))
@@ -70,7 +70,7 @@ def _ndrange(*bounds: Any) -> Any:
 def _grouped(of: Any) -> Any:
     import itertools
 
-    from .tensors import make
+    from .types.tensors import make
 
     indices = itertools.product(*map(range, of.shape)) if hasattr(of, "shape") else of
     return (make((len(index),), tuple(index)) for index in indices)
@@ -89,7 +89,7 @@ def _select(condition: Any, then: Any, otherwise: Any) -> Any:
 
 
 def _cast(value: Any, dtype: Any) -> Any:
-    from .dtypes import scalar_of
+    from .types.dtypes import scalar_of
 
     found = scalar_of(dtype)
     if found is None:

@@ -146,7 +146,7 @@ _KINDS: Final = {
 def make_kernel_error(code: str, message: str, hint: str | None, trace: Any, needs: Any) -> BaseException:
     """Build the exception for a code; called by the native half."""
     if needs:
-        from ..specialization import ValuesNeeded
+        from ..dispatch.specialization import ValuesNeeded
 
         return ValuesNeeded(needs)
     kind: Any = _KINDS.get(code, KernelTypeError)

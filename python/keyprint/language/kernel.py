@@ -6,12 +6,13 @@ import os
 import types
 
 from .._native import _language_version, _load_kernel, _lower, _set_binder, _take_failure
-from ..dispatch import jit
-from ..function_key import unwrap
+from ..dispatch.kernel import jit
+from ..dispatch.specialization import Artifact, NativeCode
+from ..functions.key import unwrap
 from ..lazy import BUSY
-from ..specialization import Artifact, NativeCode
 from ..version import __version__
-from .annotations import annotations_of, kind_of, names_of_caller
+from .compile.places import place_of
+from .compile.toolchain import compile_c
 from .errors import (
     KernelAssertionError,
     KernelIndexError,
@@ -19,18 +20,18 @@ from .errors import (
     KernelTypeError,
     make_kernel_error,
 )
-from .graph_status import GraphStatus
-from .places import place_of
+from .graph.status import GraphStatus
 from .settings import TARGET, store
-from .toolchain import compile_c
+from .types.annotations import kind_of
+from .types.postponed import annotations_of, names_of_caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, overload
 
-    from ..specialization import Specialization
-    from .task_graph import TaskGraph
+    from ..dispatch.specialization import Specialization
+    from .graph.task_graph import TaskGraph
 
 __all__ = ["Func", "func", "kernel"]
 
@@ -169,7 +170,7 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
     made.__dict__["_primal"] = _Primal(made._brain)
     made.__dict__["graph"] = _Graph(made._brain)
     if variant[0]:
-        from .graph_kernel import BoundGraph
+        from .graph.kernel import BoundGraph
 
         _set_binder(made, BoundGraph)
     return made if wrap is None else wrap(made)
@@ -261,7 +262,7 @@ class _Graph:
 
     def __call__(self, /, *arguments: Any, **named: Any) -> TaskGraph:
         """Return the graph of the last launch; with arguments, the one for them, which is not launched."""
-        from .graph_kernel import graph_of
+        from .graph.kernel import graph_of
 
         return graph_of(self._brain.kernel(), arguments, named)
 
@@ -286,7 +287,7 @@ class _Primal:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith(("checkpoint_", "graph_")):
             raise AttributeError(f"a kernel has no `{name}`")
-        from .graph_kernel import tables_of
+        from .graph.kernel import tables_of
 
         tables = tables_of(self._brain.kernel())
         if name not in tables:
@@ -300,7 +301,7 @@ class _Primal:
 def _compile(
     specialization: Specialization, brain: Any, annotations: dict[str, Any], variant: tuple[bool, bool]
 ) -> Artifact:
-    from .facts import Facts
+    from .compile.facts import Facts
 
     _, _, compiler, flags, (default_int, default_float, debug) = specialization.target
     facts = Facts(brain.rules.sources)
@@ -370,7 +371,7 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
     labels: list[Any] = []
     outcomes = None
     if record is not None and record["has_checkpoints"]:
-        from .graph_kernel import labels_of
+        from .graph.kernel import labels_of
 
         labels = labels_of(record, brain.function)
         outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
@@ -431,7 +432,7 @@ def _built(returned: Any, values: Any) -> Any:
         return next(values)
     if "tuple" in returned:
         return tuple(_built(one, values) for one in returned["tuple"])
-    from .tensors import make
+    from .types.tensors import make
 
     shape = tuple(returned["shape"])
     many = shape[0] if len(shape) == 1 else shape[0] * shape[1]

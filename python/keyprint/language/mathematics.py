@@ -6,8 +6,8 @@ import math as _math
 from types import SimpleNamespace
 
 from .builtin import BUILTINS
-from .dtypes import DefaultTensorType, u32, vector
 from .kernel import func
+from .types.dtypes import DefaultTensorType, u32, vector
 
 __all__ = ["math"]
 

@@ -85,32 +85,35 @@ _BUILTINS: Final = (
 NAMES: Final[dict[str, tuple[str, str]]] = {
     **{name: ("language.builtin", name) for name in _BUILTINS},
     **{
-        name: ("language.dtypes", name)
+        name: ("language.types.dtypes", name)
         for name in ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "DType")
     },
     **{
         name: ("language.builtin", name)
         for name in ("graph", "graph_do_while", "graph_parallel", "graph_parallel_context")
     },
-    "GraphStatus": ("language.graph_status", "GraphStatus"),
-    "TaskGraph": ("language.task_graph", "TaskGraph"),
-    "bool": ("language.dtypes", "bool_"),
-    "Matrix": ("language.tensors", "Matrix"),
-    "Vector": ("language.tensors", "Vector"),
-    "ndarray": ("language.arrays", "ndarray"),
-    "tensor": ("language.arrays", "ndarray"),
-    "asarray": ("language.arrays", "asarray"),
-    "from_dlpack": ("language.arrays", "asarray"),
-    "field": ("language.field", "field"),
-    "Field": ("language.field", "Field"),
-    "Struct": ("language.structs", "Struct"),
-    "dataclass": ("language.structs", "dataclass"),
+    "GraphStatus": ("language.graph.status", "GraphStatus"),
+    "TaskGraph": ("language.graph.task_graph", "TaskGraph"),
+    "bool": ("language.types.dtypes", "bool_"),
+    "Matrix": ("language.types.tensors", "Matrix"),
+    "Vector": ("language.types.tensors", "Vector"),
+    "ndarray": ("language.types.arrays", "ndarray"),
+    "tensor": ("language.types.arrays", "ndarray"),
+    "asarray": ("language.types.arrays", "asarray"),
+    "from_dlpack": ("language.types.arrays", "asarray"),
+    "field": ("language.types.field", "field"),
+    "Field": ("language.types.field", "Field"),
+    "Struct": ("language.types.structs", "Struct"),
+    "dataclass": ("language.types.structs", "dataclass"),
     **{
-        name: ("language.annotations", name)
+        name: ("language.types.annotations", name)
         for name in ("NDArray", "Template", "Tensor", "template", "types")
     },
     **{name: ("language.kernel", name) for name in ("Func", "func", "kernel")},
-    **{name: ("language.data_oriented", name) for name in ("FIELD_METADATA_CACHE_VALUE", "data_oriented")},
+    **{
+        name: ("language.types.data_oriented", name)
+        for name in ("FIELD_METADATA_CACHE_VALUE", "data_oriented")
+    },
     **{name: ("language.settings", name) for name in ("init", "reset")},
     **{
         name: ("language.errors", name)

@@ -5,35 +5,24 @@ from __future__ import annotations
 import os
 
 from .._native import _seed, _set_threads
-from ..specialization import LiveTarget
-from .dtypes import DType, f32, i32, scalar_of
+from ..dispatch.specialization import LiveTarget
+from .types.dtypes import defaults, scalar_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..store import Store
+    from ..store.stores import Store
 
-__all__ = ["TARGET", "Settings", "current", "default_float", "default_int", "init", "reset", "store"]
+__all__ = ["TARGET", "Settings", "current", "init", "reset", "store"]
 
 
 class Settings:
     """What was said to :func:`init`."""
 
-    __slots__ = (
-        "cache",
-        "cache_path",
-        "contract",
-        "debug",
-        "default_float",
-        "default_int",
-        "fast_math",
-        "march",
-    )
+    __slots__ = ("cache", "cache_path", "contract", "debug", "fast_math", "march")
 
     def __init__(self) -> None:
-        self.default_int: DType = i32
-        self.default_float: DType = f32
         self.debug = False
         self.fast_math = False
         #: Whether products and sums may be rounded once.
@@ -70,9 +59,9 @@ _stores: dict[str | None, Store] = {}
 
 
 def _target() -> Any:
-    from .toolchain import target
+    from .compile.toolchain import target
 
-    return target(current)
+    return target(current, store())
 
 
 def _shown(target: Any) -> dict[str, Any]:
@@ -94,21 +83,11 @@ def _shown(target: Any) -> dict[str, Any]:
 TARGET = LiveTarget(_target, _shown)
 
 
-def default_int() -> DType:
-    """Return the type of whole numbers that say nothing else."""
-    return current.default_int
-
-
-def default_float() -> DType:
-    """Return the type of floats that say nothing else."""
-    return current.default_float
-
-
 def store() -> Store | None:
     """Return where compiled kernels are kept."""
     if not current.cache:
         return None
-    from ..store import Store
+    from ..store.stores import Store
 
     found = _stores.get(current.cache_path)
     if found is None:
@@ -154,13 +133,13 @@ def init(
             raise TypeError(f"`{name}` is a type such as `kp.i64`, found {given!r}")
     reset()
     if default_ip is not None:
-        current.default_int = scalar_of(default_ip)  # type: ignore[assignment]
+        defaults.int = scalar_of(default_ip)  # type: ignore[assignment]
     if default_fp is not None:
-        current.default_float = scalar_of(default_fp)  # type: ignore[assignment]
-    if current.default_int.name not in ("i32", "i64"):
-        raise TypeError(f"`default_ip` is `i32` or `i64`, found `{current.default_int}`")
-    if current.default_float.name not in ("f32", "f64"):
-        raise TypeError(f"`default_fp` is `f32` or `f64`, found `{current.default_float}`")
+        defaults.float = scalar_of(default_fp)  # type: ignore[assignment]
+    if defaults.int.name not in ("i32", "i64"):
+        raise TypeError(f"`default_ip` is `i32` or `i64`, found `{defaults.int}`")
+    if defaults.float.name not in ("f32", "f64"):
+        raise TypeError(f"`default_fp` is `f32` or `f64`, found `{defaults.float}`")
     for name, value in (("debug", debug), ("fast_math", fast_math), ("contract", contract), ("march", march)):
         if value is not None:
             setattr(current, name, value)
@@ -179,6 +158,7 @@ def reset() -> None:
     fresh = Settings()
     for name in Settings.__slots__:
         setattr(current, name, getattr(fresh, name))
+    defaults.reset()
     _set_threads(_threads())
     _seed(0)
     TARGET.reset()

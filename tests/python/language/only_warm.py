@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
+import keyprint.functions.sources as sources
+import keyprint.language.compile.toolchain as toolchain
 import keyprint.language.kernel as kernel
-import keyprint.language.toolchain as toolchain
-import keyprint.sources
 from keyprint._native import SourceTable
 
 
@@ -24,4 +24,4 @@ class Refuse:
 if "warm" in sys.argv:
     kernel._lower = refuse
     kernel.compile_c = toolchain._compile_c = toolchain._identify_compiler = refuse
-    keyprint.sources.SourceTable = Refuse
+    sources.SourceTable = Refuse

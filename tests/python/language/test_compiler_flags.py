@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import keyprint as kp
+from keyprint.language.compile.toolchain import compile_c
 from keyprint.language.settings import TARGET
-from keyprint.language.toolchain import compile_c
 
 ROOT = '__attribute__((visibility("default"))) float f(float x) { return __builtin_sqrtf(x); }\n'
 

@@ -7,8 +7,8 @@ import enum
 import pytest
 from programs import start
 
-from keyprint import plain
-from keyprint.language.graph_kernel import labels_of
+from keyprint.language.graph.kernel import labels_of
+from keyprint.store import plain
 
 #: One kernel for each way to get at an array, for loops and for checkpoints.
 PROGRAM = """

@@ -16,7 +16,7 @@ use crate::config::{Config, Mode};
 use crate::describe::{Description, Form};
 use crate::failure::{Failure, Walked};
 use crate::fingerprint::PyFingerprint;
-use crate::imports::Imported;
+use crate::hooks;
 use crate::interned::intern;
 use crate::layout;
 
@@ -540,7 +540,6 @@ fn numpy_rule(object: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<
 
 /// How tables and columns of other libraries are described: by what they hold, whatever blocks it is kept in.
 fn library_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Py<PyAny>>> {
-    static FIND: Imported = Imported::new("library_values", "rule_for");
     const LIBRARIES: &[&str] = &["pandas", "pyarrow", "polars"];
     let mut modules = class
         .mro()
@@ -549,7 +548,7 @@ fn library_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Py<PyAny>>> {
     if !modules.any(|module| LIBRARIES.contains(&module.split('.').next().unwrap_or_default())) {
         return Ok(None);
     }
-    let found = FIND.get(class.py())?.call1((class,))?;
+    let found = hooks::RULE_FOR_LIBRARY.get(class.py())?.call1((class,))?;
     Ok((!found.is_none()).then(|| found.unbind()))
 }
 

@@ -1,0 +1,1 @@
+"""Kernels that are graphs: their tasks, checkpoints, status."""

@@ -1,0 +1,99 @@
+"""Arrays: ``kp.ndarray``, and what they exchange with NumPy and others."""
+
+from __future__ import annotations
+
+import operator
+
+from ..._native import NdArray
+from .dtypes import DType, TensorType, name_of, scalar_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["asarray", "copy_from", "ndarray", "shape_of"]
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """Return sizes as a tuple."""
+    sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    return tuple(operator.index(size) for size in sizes)
+
+
+def element_of(dtype: Any) -> tuple[DType, tuple[int, ...], Any]:
+    """Return the type of numbers and the sizes of an element, and the type itself."""
+    if isinstance(dtype, TensorType):
+        return dtype.dtype, dtype.shape, dtype
+    scalar = scalar_of(dtype)
+    if scalar is None:
+        raise TypeError(
+            f"expected the type of the elements, found {dtype!r}\nhint: write `kp.f32`, `kp.types.vector(3, kp.f32)`"
+        )
+    return scalar, (), scalar
+
+
+def ndarray(dtype: Any, shape: Any = (), *, needs_grad: bool = False, layout: Any = None) -> NdArray:
+    """Return an array of zeros.
+
+    ``dtype`` is a type of numbers, or of vectors or matrices. The array shares its memory with NumPy
+    (``numpy.asarray(x)``) and with everything that speaks DLPack (``torch.from_dlpack(x)``).
+    """
+    scalar, element, kind = element_of(dtype)
+    return NdArray(scalar.name, shape_of(shape), element, kind, needs_grad)
+
+
+def asarray(array: Any, dtype: Any = None) -> NdArray:
+    """Return an array that shares its memory with another: of NumPy, or of anything that speaks DLPack.
+
+    The other must be laid out the usual way, and writable. With a type of vectors or matrices as ``dtype``, the last
+    dimensions are those of the elements.
+    """
+    if isinstance(array, NdArray) and dtype is None:
+        return array
+    import numpy
+
+    is_foreign = not isinstance(array, numpy.ndarray) and hasattr(array, "__dlpack__")
+    found = numpy.from_dlpack(array) if is_foreign else numpy.asarray(array)
+    name = name_of(found.dtype.name) if found.dtype.isnative else None
+    if name is None:
+        raise TypeError(f"an array of `{found.dtype}` has elements of which kernels know nothing")
+    if not found.flags.c_contiguous or not found.flags.writeable or not found.flags.aligned:
+        raise ValueError(
+            "memory can be shared if it is contiguous, aligned and writable\nhint: copy it with `from_numpy`"
+        )
+    scalar, element, kind = element_of(scalar_of(found.dtype) if dtype is None else dtype)
+    ndim = found.ndim - len(element)
+    if scalar.name != name or ndim < 0 or found.shape[ndim:] != element:
+        raise TypeError(f"expected elements `{kind}`, found an array of `{name}` of shape {found.shape}")
+    return NdArray.view(name, found.shape[:ndim], element, kind, found.ctypes.data, found)
+
+
+def copy_from(array: NdArray, other: Any) -> None:
+    """Copy elements into an array: from an array, or anything that NumPy makes one of."""
+    shape = (*array.shape, *array.element_shape)
+    if isinstance(other, NdArray):
+        if other.scalar == array.scalar:
+            if (*other.shape, *other.element_shape) != shape:
+                raise ValueError(
+                    f"expected an array of shape {shape}, found {(*other.shape, *other.element_shape)}"
+                )
+            array.copy_bytes(other)
+            return
+        import numpy
+
+        other = numpy.asarray(other)
+    found = other
+    if hasattr(found, "detach") and hasattr(found, "cpu"):
+        found = found.detach().cpu().numpy()
+    import numpy
+
+    found = numpy.asarray(found)
+    if found.shape != shape:
+        raise ValueError(f"expected an array of shape {shape}, found {found.shape}")
+    # An array that shares the memory; NumPy converts what is of another type.
+    numpy.copyto(numpy.asarray(array), found, casting="same_kind" if found.dtype.kind in "biuf" else "safe")
+
+
+def spec_name(dtype: str | None) -> str | None:
+    """Return what the language calls a type of elements; nothing if it has none such."""
+    return None if dtype is None else name_of(dtype)

@@ -1,0 +1,1 @@
+"""Cached steps: callables whose results are kept."""

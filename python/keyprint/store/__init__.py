@@ -1,0 +1,1 @@
+"""Keys, the store of artifacts under them, and how results become bytes."""
