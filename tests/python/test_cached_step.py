@@ -788,7 +788,7 @@ def test_an_interrupt_leaves_no_flight_open() -> None:
     with pytest.raises(KeyboardInterrupt):
         step(1)
     assert step(1) == 1
-    assert step._flights._open == {}
+    assert len(step._flights) == 0
 
 
 def test_the_decorators_arguments_are_checked() -> None:

@@ -690,7 +690,7 @@ def test_executables_are_not_kept_for_ever(load: Any) -> None:
     kernel = counting(m.f)
     for at in range(1100):
         kernel(Bag(n=at))
-    assert len(kernel._brain._loaded) == 1024
+    assert len(kernel._dispatcher.compilation) == 1024
 
 
 def test_compilers_that_launch_each_other() -> None:

@@ -91,13 +91,7 @@ impl PyEntry {
     /// How it was got: `memory`, `disk`, `tier`, `waited` or `built`.
     #[getter]
     fn how(&self) -> &'static str {
-        match self.how {
-            How::Memory => "memory",
-            How::Disk => "disk",
-            How::Tier => "tier",
-            How::Waited => "waited",
-            How::Built => "built",
-        }
+        self.how.name()
     }
 
     /// How long the build took, in seconds.

@@ -12,11 +12,13 @@ mod explain;
 mod failure;
 mod fingerprint;
 mod fingerprinter;
+mod flight;
 mod fold;
 mod graph_record;
 mod guard;
 mod hooks;
 mod interned;
+mod jit;
 mod key;
 mod language;
 mod launch;
@@ -49,11 +51,15 @@ mod _native {
     #[pymodule_export]
     use crate::fingerprinter::{_short_text, Fingerprinter, Inspection, fingerprint};
     #[pymodule_export]
+    use crate::flight::PyFlights;
+    #[pymodule_export]
     use crate::fold::{_tagged_item, aggregate, fold};
     #[pymodule_export]
     use crate::guard::Guards;
     #[pymodule_export]
     use crate::hooks::_fill_hooks;
+    #[pymodule_export]
+    use crate::jit::PyJit;
     #[pymodule_export]
     use crate::key::PyKey;
     #[pymodule_export]

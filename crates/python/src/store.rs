@@ -1,11 +1,13 @@
 //! `keyprint.Store`: the store as Python sees it. All work is done without the interpreter's lock.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use keyprint_key::{Key, Manifest};
-use keyprint_store::{Artifact, Config, How, Outcome, Request, SharedDir, Store, TerminalProgress};
+use keyprint_store::{
+    Artifact, Config, How, Outcome, PerProcess, Request, SharedDir, Store, TerminalProgress,
+};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,16 +22,10 @@ use crate::key::PyKey;
 #[pyclass(frozen, name = "Store", module = "keyprint._native", subclass)]
 pub(crate) struct PyStore {
     config: Config,
-    open: RwLock<Open>,
+    /// A forked child opens its own: locks may have been held by threads that it does not have.
+    open: PerProcess<Arc<Store>>,
     /// What the store has to say; said when Python's lock is held again.
     notices: Arc<Mutex<Vec<String>>>,
-}
-
-/// The store of one process. A forked child opens its own: locks may have been held by threads that
-/// it does not have.
-struct Open {
-    process: u32,
-    store: Arc<Store>,
 }
 
 /// A size, in bytes or in words.
@@ -117,7 +113,7 @@ impl PyStore {
         // Where it is must not depend on where the program goes.
         config.path = config.path.map(|path| std::path::absolute(&path).unwrap_or(path));
         let store = Arc::new(Store::open(config.clone()));
-        Ok(Self { config, open: RwLock::new(Open { process: std::process::id(), store }), notices })
+        Ok(Self { config, open: PerProcess::new(store), notices })
     }
 
     /// The directory of the store.
@@ -139,7 +135,7 @@ impl PyStore {
         let store = self.store();
         let found = py.detach(|| store.find(&key));
         self.say(py)?;
-        Ok(found.map(|Outcome { entry, how }| PyEntry::new(entry, store, how)))
+        Ok(found.map(|Outcome { entry, how }| PyEntry::new(entry, Arc::clone(store), how)))
     }
 
     /// The entry of a key; if there is none, `build()` makes it: once, however many ask.
@@ -154,7 +150,7 @@ impl PyStore {
         let store = self.store();
         // Memory answers at once: not worth giving up the lock for.
         if let Some(Outcome { entry, how }) = store.find_in_memory(&key.key) {
-            return Ok(PyEntry::new(entry, store, how));
+            return Ok(PyEntry::new(entry, Arc::clone(store), how));
         }
         let build = build.clone().unbind();
         let mut progress = TerminalProgress::default();
@@ -173,7 +169,7 @@ impl PyStore {
         let said = self.say(py);
         let Outcome { entry, how } = outcome?;
         said?;
-        Ok(PyEntry::new(entry, store, how))
+        Ok(PyEntry::new(entry, Arc::clone(store), how))
     }
 
     /// Stores an artifact that was built elsewhere, in place of what was there.
@@ -191,7 +187,7 @@ impl PyStore {
         let store = self.store();
         let entry = py.detach(|| store.put(&manifest, artifact, Duration::ZERO));
         self.say(py)?;
-        Ok(PyEntry::new(entry, store, How::Built))
+        Ok(PyEntry::new(entry, Arc::clone(store), How::Built))
     }
 
     /// Removes the entry of a key; says whether there was one.
@@ -310,25 +306,12 @@ impl PyStore {
 
 impl PyStore {
     /// The store of this process.
-    fn store(&self) -> Arc<Store> {
-        let process = std::process::id();
-        {
-            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            if open.process == process {
-                return Arc::clone(&open.store);
-            }
-        }
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if open.process != process {
-            let fresh = Open { process, store: Arc::new(Store::open(self.config.clone())) };
-            // The parent's is left as it was: a lock in it may never be released.
-            std::mem::forget(std::mem::replace(&mut *open, fresh));
-        }
-        Arc::clone(&open.store)
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        self.open.get(|| Arc::new(Store::open(self.config.clone())))
     }
 
     /// Says what the store had to say, as warnings.
-    fn say(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn say(&self, py: Python<'_>) -> PyResult<()> {
         let said = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
         for notice in said {
             let category = hooks::STORE_WARNING.get(py)?;
@@ -352,16 +335,22 @@ fn made_key<'py>(key: &Bound<'py, PyAny>) -> PyResult<PyRefKey<'py>> {
             key.get_type().name()?
         )));
     };
-    if !found.durable {
-        return Err(store_error(
-            key.py(),
-            "not-durable",
-            "the key holds a fingerprint that only means something in its own process, so nothing can be stored \
-             under it\nhint: make the fingerprint in strict mode"
-                .to_owned(),
-        ));
-    }
+    check_durable(key.py(), &found)?;
     Ok(found)
+}
+
+/// Refuses a key that means nothing to other processes.
+pub(crate) fn check_durable(py: Python<'_>, key: &PyKey) -> PyResult<()> {
+    if key.durable {
+        return Ok(());
+    }
+    Err(store_error(
+        py,
+        "not-durable",
+        "the key holds a fingerprint that only means something in its own process, so nothing can be stored \
+         under it\nhint: make the fingerprint in strict mode"
+            .to_owned(),
+    ))
 }
 
 enum PyRefKey<'py> {
@@ -391,7 +380,7 @@ fn stored_key(key: &Bound<'_, PyAny>) -> PyResult<Key> {
 }
 
 /// What a build returned: an artifact, or an artifact and notes.
-fn artifact_of(built: &Bound<'_, PyAny>) -> PyResult<Artifact> {
+pub(crate) fn artifact_of(built: &Bound<'_, PyAny>) -> PyResult<Artifact> {
     let Ok(pair) = built.cast::<PyTuple>() else { return parts_of(built) };
     if pair.len() != 2 {
         return Err(PyTypeError::new_err(format!(

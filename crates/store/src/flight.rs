@@ -1,63 +1,99 @@
-//! Single flight among the threads of a process: one builds, the others wait for its result.
+//! Single flight among the threads of a process: one works, the others wait for its result.
+//!
+//! The only one there is: the store builds entries under it, the dispatcher loads executables under it, and
+//! cached steps keep results in memory under it.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use keyprint_key::Key;
-
-use crate::entry::Entry;
-
-/// Who builds what.
-#[derive(Default)]
-pub(crate) struct Flights {
-    open: Mutex<HashMap<Key, Arc<Flight>>>,
+/// Who works on what. It does not survive a `fork`: see [`PerProcess`](crate::PerProcess).
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use keyprint_store::{Flights, Role};
+///
+/// let flights = Flights::default();
+/// let soon = Instant::now() + Duration::from_secs(1);
+/// match flights.join(&"key", soon, &mut || Ok::<(), ()>(())).unwrap() {
+///     Role::Lead(leading) => leading.land(&42),
+///     _ => unreachable!("nobody else is here"),
+/// }
+/// ```
+pub struct Flights<K, V> {
+    open: Mutex<HashMap<K, Arc<Flight<V>>>>,
 }
 
-struct Flight {
+struct Flight<V> {
     leader: ThreadId,
-    state: Mutex<State>,
+    state: Mutex<State<V>>,
     landed: Condvar,
 }
 
-enum State {
+enum State<V> {
     Flying,
-    Landed(Arc<Entry>),
+    Landed(V),
     Failed,
 }
 
 /// What a thread is to do.
-pub(crate) enum Role<'a> {
-    /// Build, and tell the others.
-    Lead(Leading<'a>),
-    /// Use what another thread built.
-    Use(Arc<Entry>),
+pub enum Role<'a, K: Hash + Eq, V> {
+    /// Do the work, and tell the others.
+    Lead(Leading<'a, K, V>),
+    /// Use what another thread made.
+    Use(V),
     /// The other thread failed: try again.
     Again,
-    /// Build alone: waiting took too long, or would never end.
+    /// Work alone: waiting took too long, or would never end.
     Alone,
 }
 
-/// The duty to tell the others; dropped without an entry, it tells them to try themselves.
-pub(crate) struct Leading<'a> {
-    flights: &'a Flights,
-    key: Key,
-    flight: Arc<Flight>,
+/// The duty to tell the others; dropped without a result, it tells them to try themselves.
+pub struct Leading<'a, K: Hash + Eq, V> {
+    flights: &'a Flights<K, V>,
+    key: K,
+    flight: Arc<Flight<V>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Flights {
-    /// Joins whoever builds a key, or becomes the one who does. `tick` runs now and then while waiting.
-    pub(crate) fn join<E>(
+impl<K, V> Default for Flights<K, V> {
+    fn default() -> Self {
+        Self { open: Mutex::default() }
+    }
+}
+
+impl<K, V> Flights<K, V> {
+    /// How many are worked on.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.open).len()
+    }
+
+    /// Whether nobody works on anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Flights<K, V> {
+    /// Joins whoever works on a key, or becomes the one who does. `tick` runs now and then while waiting;
+    /// nobody waits beyond the deadline.
+    ///
+    /// # Errors
+    ///
+    /// What `tick` returns.
+    pub fn join<E>(
         &self,
-        key: &Key,
+        key: &K,
         deadline: Instant,
         tick: &mut dyn FnMut() -> Result<(), E>,
-    ) -> Result<Role<'_>, E> {
+    ) -> Result<Role<'_, K, V>, E> {
         const TICK: Duration = Duration::from_millis(50);
         let flight = {
             let mut open = lock(&self.open);
@@ -67,23 +103,24 @@ impl Flights {
                     let leader = thread::current().id();
                     let flight =
                         Arc::new(Flight { leader, state: Mutex::new(State::Flying), landed: Condvar::new() });
-                    open.insert(*key, Arc::clone(&flight));
-                    return Ok(Role::Lead(Leading { flights: self, key: *key, flight }));
+                    open.insert(key.clone(), Arc::clone(&flight));
+                    return Ok(Role::Lead(Leading { flights: self, key: key.clone(), flight }));
                 }
             }
         };
-        // A build that asks for itself would wait for itself.
+        // Work that asks for itself would wait for itself.
         if flight.leader == thread::current().id() {
             return Ok(Role::Alone);
         }
         loop {
+            let pause = TICK.min(deadline.saturating_duration_since(Instant::now()));
             let state = lock(&flight.state);
             let (state, _) = flight
                 .landed
-                .wait_timeout_while(state, TICK, |state| matches!(state, State::Flying))
+                .wait_timeout_while(state, pause, |state| matches!(state, State::Flying))
                 .unwrap_or_else(PoisonError::into_inner);
             match &*state {
-                State::Landed(entry) => return Ok(Role::Use(Arc::clone(entry))),
+                State::Landed(value) => return Ok(Role::Use(value.clone())),
                 State::Failed => return Ok(Role::Again),
                 State::Flying if Instant::now() >= deadline => return Ok(Role::Alone),
                 State::Flying => {}
@@ -94,13 +131,14 @@ impl Flights {
     }
 }
 
-impl Leading<'_> {
-    pub(crate) fn land(self, entry: &Arc<Entry>) {
-        *lock(&self.flight.state) = State::Landed(Arc::clone(entry));
+impl<K: Hash + Eq, V: Clone> Leading<'_, K, V> {
+    /// Tells the others the result.
+    pub fn land(self, value: &V) {
+        *lock(&self.flight.state) = State::Landed(value.clone());
     }
 }
 
-impl Drop for Leading<'_> {
+impl<K: Hash + Eq, V> Drop for Leading<'_, K, V> {
     fn drop(&mut self) {
         lock(&self.flights.open).remove(&self.key);
         let mut state = lock(&self.flight.state);

@@ -31,7 +31,7 @@
 //! | `container` | an entry as bytes |
 //! | `disk` | the local directory: publishing, reading, locks, eviction |
 //! | `memory`, [`Tier`], `shared` | the other tiers |
-//! | `flight` | single flight among threads |
+//! | [`Flights`], [`PerProcess`] | single flight among threads, and what a forked child gets anew |
 //! | `ledger`, `history` | statistics and the last misses, across processes |
 //! | [`TrustError`], `load` | whether and how native code may be loaded |
 //! | [`why`] | what changed since the nearest earlier entry |
@@ -61,6 +61,7 @@ mod ledger;
 mod load;
 mod memory;
 mod notice;
+mod process;
 mod progress;
 mod shared;
 mod store;
@@ -76,9 +77,11 @@ pub use config::{
 pub use container::{CONTAINER_VERSION, Damage};
 pub use disk::{Freed, Listed, Notes, Scan};
 pub use entry::{Artifact, Entry, Info, Origin, PartError};
+pub use flight::{Flights, Leading, Role};
 pub use history::Miss;
 pub use ledger::Counters;
 pub use notice::Notice;
+pub use process::PerProcess;
 pub use progress::{TerminalProgress, Waiting};
 pub use store::{How, LoadError, Outcome, Request, Store, Usage, Verified};
 pub use tier::{Lease, Leased, Tier, TierError};

@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from ..functions.memo import Memo
     from ..functions.reads import Node
     from ..functions.resolution import Rules
+    from .argument_options import ArgumentOptions
 
     #: A way to read an object, and what it must be.
     Step = tuple[tuple[Any, ...], tuple[Any, ...]]
 
-__all__ = ["Options", "Signature", "make_one", "make_signature", "register_argument"]
+__all__ = ["Signature", "make_one", "make_signature", "register_argument"]
 
 #: What counts of the instances of a class, for classes that do not say so themselves.
 _registered: dict[type, Callable[[Any], Any]] = {}
@@ -87,46 +88,6 @@ def register_argument(cls: type, signature: Callable[[Any], Any]) -> None:
     _registered[cls] = signature
 
 
-class Options:
-    """How the parameters of a kernel are taken."""
-
-    __slots__ = (
-        *("absent_members", "align", "annotations", "divisible", "members", "needed", "on_opaque"),
-        *("open_members", "scalars", "static", "templates"),
-    )
-
-    def __init__(
-        self,
-        static: frozenset[str],
-        align: Mapping[str, int],
-        divisible: Mapping[str, int],
-        members: str,
-        annotations: Mapping[str, Any],
-        scalars: Mapping[str, str],
-        open_members: frozenset[str],
-        templates: frozenset[str],
-    ) -> None:
-        #: Parameters that count by value.
-        self.static = static
-        self.align = align
-        self.divisible = divisible
-        self.members = members
-        #: Classes that build arguments from raw values, by parameter.
-        self.annotations = annotations
-        #: Parameters that are numbers of a type, whatever number is given.
-        self.scalars = scalars
-        #: Parameters in whose members numbers count by type, whatever `members` says.
-        self.open_members = open_members
-        #: Parameters that count by value if they are plain values, and as they usually do if not.
-        self.templates = templates
-        #: Paths of numbers that count by value, because a compiler asked for them.
-        self.needed: set[str] = set()
-        #: Told of objects of which nothing says what counts; without it they are refused.
-        self.on_opaque: Callable[[str, Any], None] | None = None
-        #: Whether members that are not there are for the compiler to refuse.
-        self.absent_members = False
-
-
 class Signature:
     """The signature of one call."""
 
@@ -156,7 +117,7 @@ class Signature:
 class _Maker:
     """Makes the signature of one call."""
 
-    def __init__(self, root: Resolution, rules: Rules, options: Options, memo: Memo) -> None:
+    def __init__(self, root: Resolution, rules: Rules, options: ArgumentOptions, memo: Memo) -> None:
         assert root.root is not None
         self._entry = root.root
         self._asks = root.asks
@@ -261,7 +222,7 @@ class _Maker:
         return len(self.found.steps) - 1
 
     def _top(self, name: str, value: Any, node: Node, source: tuple[Any, ...]) -> Argument:
-        annotation = self._options.annotations.get(name)
+        annotation = self._options.builders.get(name)
         if annotation is not None and not annotation.takes(value):
             return self._built(annotation.cls, value, source, name)
         if name in self._options.scalars:
@@ -953,13 +914,15 @@ def _shown(label: str, resolution: Resolution) -> ShownParts:
 
 
 def make_signature(
-    arguments: Mapping[str, Any], root: Resolution, rules: Rules, options: Options, memo: Memo
+    arguments: Mapping[str, Any], root: Resolution, rules: Rules, options: ArgumentOptions, memo: Memo
 ) -> Signature:
     """Return the signature of a call, by name of parameter; keyword-only ones last."""
     return _Maker(root, rules, options, memo).make(arguments)
 
 
-def make_one(name: str, value: Any, root: Resolution, rules: Rules, options: Options, memo: Memo) -> bytes:
+def make_one(
+    name: str, value: Any, root: Resolution, rules: Rules, options: ArgumentOptions, memo: Memo
+) -> bytes:
     """Return the digest of one argument; what it passes on to others counts whole."""
     maker = _Maker(root, rules, options, memo)
     return maker.one(name, value)

@@ -166,9 +166,9 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
         compiled_by=[kernel, func],
         variant=variant,
     )
-    keeper.append(made._brain)
-    made.__dict__["_primal"] = _Primal(made._brain)
-    made.__dict__["graph"] = _Graph(made._brain)
+    keeper.append(made._dispatcher)
+    made.__dict__["_primal"] = _Primal(made._dispatcher)
+    made.__dict__["graph"] = _Graph(made._dispatcher)
     if variant[0]:
         from .graph.kernel import BoundGraph
 
@@ -255,28 +255,28 @@ class _Opaque:
 class _Graph:
     """``kernel.graph``: its tasks, loops and checkpoints."""
 
-    __slots__ = ("_brain",)
+    __slots__ = ("_dispatcher",)
 
-    def __init__(self, brain: Any) -> None:
-        self._brain = brain
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
 
     def __call__(self, /, *arguments: Any, **named: Any) -> TaskGraph:
         """Return the graph of the last launch; with arguments, the one for them, which is not launched."""
         from .graph.kernel import graph_of
 
-        return graph_of(self._brain.kernel(), arguments, named)
+        return graph_of(self._dispatcher.kernel(), arguments, named)
 
 
 class _Primal:
     """What programs that know Quadrants ask a kernel."""
 
-    def __init__(self, brain: Any) -> None:
-        self._brain = brain
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
 
     @property
     def src_ll_cache_observations(self) -> Any:
         """Whether a key was made, an artifact found, loaded, stored."""
-        counts = self._brain.counts
+        counts = self._dispatcher.counts
         return types.SimpleNamespace(
             cache_key_generated=counts["key_made"] > 0,
             cache_validated=counts["validated"] > 0,
@@ -289,7 +289,7 @@ class _Primal:
             raise AttributeError(f"a kernel has no `{name}`")
         from .graph.kernel import tables_of
 
-        tables = tables_of(self._brain.kernel())
+        tables = tables_of(self._dispatcher.kernel())
         if name not in tables:
             raise AttributeError(f"a kernel has no `{name}`")
         return tables[name]
@@ -299,12 +299,12 @@ class _Primal:
 
 
 def _compile(
-    specialization: Specialization, brain: Any, annotations: dict[str, Any], variant: tuple[bool, bool]
+    specialization: Specialization, dispatcher: Any, annotations: dict[str, Any], variant: tuple[bool, bool]
 ) -> Artifact:
     from .compile.facts import Facts
 
     _, _, compiler, flags, (default_int, default_float, debug) = specialization.target
-    facts = Facts(brain.rules.sources)
+    facts = Facts(dispatcher.options.rules.sources)
     given = []
     for name, argument in specialization.arguments.items():
         try:
@@ -362,7 +362,7 @@ def _dump(directory: str, specialization: Specialization, code: Any) -> None:
 # -- Loading ---------------------------------------------------------------------------------------
 
 
-def _load(artifact: Artifact, brain: Any) -> NativeCode:
+def _load(artifact: Artifact, dispatcher: Any) -> NativeCode:
     known = artifact.metadata
     if artifact._entry is not None:
         artifact._entry._check_trust()
@@ -373,26 +373,26 @@ def _load(artifact: Artifact, brain: Any) -> NativeCode:
     if record is not None and record["has_checkpoints"]:
         from .graph.kernel import labels_of
 
-        labels = labels_of(record, brain.function)
+        labels = labels_of(record, dispatcher.function)
         outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
     return NativeCode(
         loaded.address,
         known["words"],
         result=_result(known),
         keep=(loaded, artifact.keep),
-        errors=lambda status: _error(status, known, brain),
+        errors=lambda status: _error(status, known, dispatcher),
         unlocks=True,
         outcomes=outcomes,
-        starts=lambda label: _start(label, labels, outcomes, brain),
+        starts=lambda label: _start(label, labels, outcomes, dispatcher),
         about=(known, labels),
     )
 
 
-def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
+def _start(label: Any, labels: list[Any], outcomes: Any, dispatcher: Any) -> int:
     """Return the number of the checkpoint that a launch is to begin at."""
     if outcomes is None:
         raise KernelRuntimeError(
-            f"`{brain.name}` has no checkpoints to resume from",
+            f"`{dispatcher.name}` has no checkpoints to resume from",
             code="unknown-label",
             hint="write `@kernel(graph=True, checkpoints=True)`",
         )
@@ -403,7 +403,7 @@ def _start(label: Any, labels: list[Any], outcomes: Any, brain: Any) -> int:
                 return at + 1
     shown = ", ".join(f"`{one!r}`" for one in labels)
     raise KernelRuntimeError(
-        f"`{brain.name}` has no checkpoint `{label!r}` for these arguments",
+        f"`{dispatcher.name}` has no checkpoint `{label!r}` for these arguments",
         code="unknown-label",
         hint=f"its labels are {shown}" if labels else "it has no labelled checkpoint at all",
     )
@@ -442,12 +442,12 @@ def _built(returned: Any, values: Any) -> Any:
 # -- What went wrong -------------------------------------------------------------------------------
 
 
-def _error(status: int, known: Any, brain: Any) -> BaseException:
+def _error(status: int, known: Any, dispatcher: Any) -> BaseException:
     code, at = status & 0xFF, status >> 8
     array = known["arrays"][at] if at < len(known["arrays"]) else "?"
-    name = brain.name
+    name = dispatcher.name
     if code == 1:
-        return _failed(known, brain)
+        return _failed(known, dispatcher)
     if code == 2:
         return KernelRuntimeError(
             f"`{array}` of `{name}` has a dimension of more than 2,147,483,647 elements",
@@ -467,13 +467,13 @@ def _error(status: int, known: Any, brain: Any) -> BaseException:
     )
 
 
-def _failed(known: Any, brain: Any) -> BaseException:
+def _failed(known: Any, dispatcher: Any) -> BaseException:
     found = _take_failure()
     if found is None:
-        return KernelRuntimeError(f"a check of `{brain.name}` failed", code="assertion")
+        return KernelRuntimeError(f"a check of `{dispatcher.name}` failed", code="assertion")
     site, values = found
     function, statement, text = known["sites"][site]
-    trace = place_of(function, statement, brain)
+    trace = place_of(function, statement, dispatcher)
     what, _, rest = text.partition(":")
     if what == "bounds":
         index, shape = tuple(values[::2]), tuple(values[1::2])

@@ -7,14 +7,11 @@ import collections.abc
 import functools
 import inspect
 import io
-import os
-import threading
-import time
 import types
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
-from .._native import Entry, Fingerprint, fingerprint
+from .._native import Entry, Fingerprint, Flights, fingerprint
 from ..errors import StoreError
 from ..fingerprints import rule
 from ..fingerprints.shown import Shown
@@ -44,9 +41,6 @@ _Next = TypeVar("_Next")
 _P = ParamSpec("_P")
 
 _PART: Final = "value"
-
-#: Seconds to wait for another thread's call before making it here too.
-_WAIT: Final = 300.0
 
 
 class _Made(type):
@@ -166,7 +160,7 @@ class CachedStep(Chainable[_In, _Out]):
             "step_key": step_key,
             "cache": {} if cache is None else cache,
             "packages": packages,
-            "_flights": _Flights(),
+            "_flights": Flights(),
             "_identity": identity_of(step, mode=mode, packages=packages) if is_followed else None,
             "_inputs": InputIdentity(mode="strict", packages=packages),
             "_given": None,
@@ -187,7 +181,7 @@ class CachedStep(Chainable[_In, _Out]):
     step_key: Callable[[Any], Any] | Literal["code"] | None
     cache: MutableMapping[str, _Out]
     packages: Packages | None
-    _flights: _Flights
+    _flights: Flights
     _identity: StepIdentity | ChainIdentity | None
     _inputs: InputIdentity
     _given: Fingerprint | None
@@ -251,8 +245,12 @@ class CachedStep(Chainable[_In, _Out]):
     def __call__(self, value: _In) -> _Out:
         key = self.key(value)
         if self.store is None:
-            return self._flights.get_or_build(self.cache, key.hex(), lambda: check_result(self.step(value)))
+            build = functools.partial(self._checked, value)
+            return self._flights.get_or_build(self.cache, key.hex(), build)  # type: ignore[no-any-return]
         return self._call_stored(self.store, key, value)
+
+    def _checked(self, value: _In) -> _Out:
+        return check_result(self.step(value))
 
     def _call_stored(self, store: Store, key: Key, value: _In) -> _Out:
         built: list[_Out] = []
@@ -296,50 +294,6 @@ class CachedStep(Chainable[_In, _Out]):
     def __repr__(self) -> str:
         where = "in memory" if self.store is None else f"in {self.store!r}"
         return f"<CachedStep {self.name} {where}>"
-
-
-class _Flights:
-    """One call per key, however many threads ask."""
-
-    def __init__(self) -> None:
-        self._start()
-
-    def _start(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._open: dict[str, tuple[threading.Event, int]] = {}
-
-    def get_or_build(self, cache: MutableMapping[str, _Out], key: str, build: Callable[[], _Out]) -> _Out:
-        if self._process != os.getpid():
-            # A forked child has none of the threads that its parent waits for.
-            self._start()
-        deadline = time.monotonic() + _WAIT
-        while True:
-            try:
-                return cache[key]
-            except KeyError:
-                pass
-            mine = threading.Event()
-            try:
-                with self._lock:
-                    # Somebody may have landed since the look into the cache, which need not know `in`.
-                    try:
-                        return cache[key]
-                    except KeyError:
-                        pass
-                    landed, leader = self._open.setdefault(key, (mine, threading.get_ident()))
-                # Nobody waits for themselves, nor for ever: two builds may wait for each other.
-                waits = landed is not mine and leader != threading.get_ident()
-                if waits and landed.wait(max(0.0, deadline - time.monotonic())):
-                    continue
-                result = build()
-                cache[key] = result
-                return result
-            finally:
-                with self._lock:
-                    if self._open.get(key, (None, 0))[0] is mine:
-                        del self._open[key]
-                mine.set()
 
 
 @overload

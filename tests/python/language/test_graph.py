@@ -65,7 +65,7 @@ def test_a_graph_and_a_kernel_of_one_function_share_nothing():
     assert graph(x) is None and plain(x) is None
     assert gated(x) == kp.GraphStatus(False, None)
     assert x.tolist() == [3] * 5
-    keys = {one._brain.identity()[-1] for one in (graph, plain, gated)}
+    keys = {one._dispatcher.options.identity()[-1] for one in (graph, plain, gated)}
     assert keys == {(True, False), (False, False), (True, True)}
 
 

@@ -70,6 +70,20 @@ pub enum How {
     Built,
 }
 
+impl How {
+    /// What people know it as.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Tier => "tier",
+            Self::Waited => "waited",
+            Self::Built => "built",
+        }
+    }
+}
+
 /// Whoever gets a lock says so in its file well within this time.
 const SIGNING: Duration = Duration::from_secs(2);
 
@@ -127,6 +141,26 @@ impl Store {
                 }
                 Role::Again => {}
                 Role::Alone => return self.build_alone(request, build, start, process),
+            }
+        }
+    }
+
+    /// As [`get_or_build`](Self::get_or_build), without waiting for anybody: for builds inside of other
+    /// builds, which those who wait may be waiting for.
+    ///
+    /// # Errors
+    ///
+    /// What `build` returns.
+    pub fn get_or_build_alone<E>(
+        &self,
+        request: &Request<'_>,
+        build: impl FnOnce() -> Result<Artifact, E>,
+    ) -> Result<Outcome, E> {
+        match self.lookup(&request.key) {
+            Some(outcome) => Ok(outcome),
+            None => {
+                self.count(|counters| counters.private_builds += 1);
+                self.build(request, build)
             }
         }
     }

@@ -37,7 +37,7 @@ pub struct Store {
     disk: Option<Disk>,
     memory: Memory,
     tiers: Vec<Outer>,
-    flights: Flights,
+    flights: Flights<Key, Arc<Entry>>,
     loads: Loads,
     ledger: Option<Ledger>,
     history: Option<History>,

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["place_of"]
 
 
-def place_of(function: str, statement: int, brain: Any) -> list[tuple[Any, ...]]:
+def place_of(function: str, statement: int, dispatcher: Any) -> list[tuple[Any, ...]]:
     """Return function, file, line, column, width and text of a statement; nothing if it cannot be found."""
     try:
-        entries = brain.functions()
+        entries = dispatcher.functions()
     except KernelError:
         return []
     for entry in entries:

@@ -48,29 +48,29 @@ def _as_written(value: int, name: str, function: types.FunctionType) -> Any:
 
 def graph_of(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> TaskGraph:
     """Return the graph of the last launch; with arguments, the one for them, which is not launched."""
-    brain = kernel._brain
+    dispatcher = kernel._dispatcher
     is_asked = bool(arguments or named)
     code = _find_executable(kernel, arguments, named) if is_asked else _last_executable(kernel)
     if code is None:
         raise KernelRuntimeError(
-            f"`{brain.name}` was not launched yet: there is a graph for each specification of arguments",
+            f"`{dispatcher.name}` was not launched yet: there is a graph for each specification of arguments",
             code="no-graph",
             hint="launch it, or write `kernel.graph(...)` with the arguments of a launch",
         )
     known, labels = code.about
     if known["graph"] is None:
         raise KernelRuntimeError(
-            f"`{brain.name}` is no graph", code="no-graph", hint="write `@kernel(graph=True)`"
+            f"`{dispatcher.name}` is no graph", code="no-graph", hint="write `@kernel(graph=True)`"
         )
 
     def line_of(site: int | None) -> int | None:
         if site is None:
             return None
         function, statement, _ = known["sites"][site]
-        place = place_of(function, statement, brain)
+        place = place_of(function, statement, dispatcher)
         return place[0][2] if place else None
 
-    return TaskGraph(brain.name, known["graph"], labels, line_of)
+    return TaskGraph(dispatcher.name, known["graph"], labels, line_of)
 
 
 class BoundGraph:

@@ -1,0 +1,150 @@
+"""From a key to an executable: the compiler and the loader of a kernel, called when the native half asks for them."""
+
+from __future__ import annotations
+
+from .._native import Entry, Jit, _short_text
+from . import log
+from .specialization import Artifact, NativeCode, Specialization, ValuesNeeded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+    from ..store.keys import Key
+    from .context import Context
+    from .options import KernelOptions
+    from .signature import Signature
+
+__all__ = ["ChangedMeanwhile", "Compilation"]
+
+#: Executables beyond this are loaded again when they come back.
+_MOST_LOADED: Final = 1024
+
+#: Keys beyond this are not compared with to say what changed.
+_MOST_KEYS: Final = 16
+
+
+class ChangedMeanwhile(Exception):
+    """Something that counts changed while it was compiled."""
+
+
+class Compilation:
+    """Compiles and loads what a kernel needs; what is loaded, stored and waited for is up to the native half."""
+
+    def __init__(self, options: KernelOptions, counts: dict[str, int]) -> None:
+        self._options = options
+        self._counts = counts
+        self._jit = Jit(_MOST_LOADED)
+        #: Numbers of devices, in the order in which they were met.
+        self._devices: dict[Any, int] = {}
+        #: Keys of this process, to say what changed where no store does.
+        self._keys: list[Key] = []
+        #: Why the last call had to compile, or where it found its executable.
+        self.last: str | None = None
+
+    def executable(self, context: Context, signature: Signature, key: Key) -> Any:
+        """Return what runs for a key: it is loaded already, found in the store, or compiled."""
+        specialization = Specialization(
+            self._options.function,
+            self._options.name,
+            key,
+            signature.arguments,
+            context.env,
+            context.target,
+            lambda: self._text(context),
+        )
+        is_local = context.resolution.is_fleeting or signature.is_fleeting
+        store = None if is_local else self._options.store
+        compiled = False
+
+        def compile() -> Any:
+            nonlocal compiled
+            made = self._compile(specialization, key, context, signature, is_kept=store is not None)
+            compiled = True
+            return made
+
+        def load(made: Any) -> Any:
+            return self._load(made, specialization)
+
+        device = self._devices.setdefault(context.device, len(self._devices))
+        executable, how = self._jit.get(key, device, store, compile, load)
+        if how == "loaded":
+            self.last = "hit: in memory"
+        elif store is not None and compiled:
+            self._counts["stored"] += 1
+        elif store is not None:
+            self._counts["validated"] += 1
+            self.last = f"hit: {how}"
+        return executable
+
+    def _compile(
+        self,
+        specialization: Specialization,
+        key: Key,
+        context: Context,
+        signature: Signature,
+        *,
+        is_kept: bool,
+    ) -> Any:
+        # What is shown of a key is what it was made of, not what that has become.
+        key._settle()
+        reasons = self._reasons(key, is_kept)
+        self.last = "miss: " + "; ".join(reasons)
+        log.miss(self._options.name, reasons)
+        self._counts["compiled"] += 1
+        try:
+            made = self._options.compile(specialization)
+        except ValuesNeeded:
+            self._counts["compiled"] -= 1
+            raise
+        finally:
+            signature.let_go()
+        # What the compiler has seen may not be what the key says.
+        if not all(guards.check() for guards in (*context.guards, *signature.guards)):
+            raise ChangedMeanwhile
+        self._keys.append(key)
+        del self._keys[:-_MOST_KEYS]
+        if is_kept and isinstance(made, Artifact):
+            return dict(made.parts), made.metadata
+        return made
+
+    def _load(self, made: Any, specialization: Specialization) -> Any:
+        """Make an entry of the store executable, or what the compiler returned."""
+        by = "compile"
+        if self._options.load is not None:
+            by = "load"
+            if isinstance(made, Entry):
+                artifact = Artifact({}, made.metadata, _entry=made)
+            else:
+                artifact = made if isinstance(made, Artifact) else Artifact(made)
+            artifact.specialization = specialization
+            made = self._options.load(artifact)
+        if not isinstance(made, NativeCode) and not callable(made):
+            raise TypeError(
+                f"`{by}` returned {_short_text(made)}, expected something callable or `keyprint.NativeCode`"
+            )
+        self._counts["loaded"] += 1
+        return made
+
+    def _reasons(self, key: Key, is_kept: bool) -> list[str]:
+        """Return why there is nothing for a key: what differs from the nearest that there is."""
+        store = self._options.store if is_kept else None
+        if store is not None:
+            return store.why(key) or ["first compile"]
+        if not self._keys:
+            return ["first compile"]
+        return min((known.compare(key) for known in self._keys), key=len)
+
+    def _text(self, context: Context) -> str | None:
+        root = context.resolution.root
+        assert root is not None
+        return self._options.rules.sources.text(root.source, root.function.__globals__)
+
+    def forget(self) -> None:
+        """Forget what is loaded, and what it was loaded for."""
+        self._jit.clear()
+        self._keys.clear()
+        self.last = None
+
+    def __len__(self) -> int:
+        return len(self._jit)
