@@ -28,7 +28,7 @@ from pathlib import Path
 import keyprint as kp
 
 #: Part of every key: raise it whenever the C that is written means something else.
-VERSION = "1"
+VERSION = "2"
 
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 FUNCTIONS = {"sqrt": "__builtin_sqrt", "abs": "__builtin_fabs"}
@@ -84,31 +84,31 @@ class Writer(ast.NodeVisitor):
 
 
 def c_source(spec: kp.Specialization) -> tuple[str, list[str]]:
-    """Return C for a specialization, and the words that it is called with."""
+    """Return C for a specialization, and the slots that it is called with."""
     if spec.source is None:
         raise LanguageError(f"the source of `{spec.name}` is not known")
     (tree,) = ast.parse(textwrap.dedent(spec.source)).body
-    words, loads = [], []
+    slots, loads = [], []
     for name, one in spec.arguments.items():
-        at = len(words)
+        at = len(slots)
         if one.kind == "array":
             if (one.dtype, one.ndim, one.layout) != ("float64", 1, "C"):
                 raise LanguageError(
                     f"`{name}` is {one}, expected a contiguous float64 array of one dimension"
                 )
-            words += [name, f"{name}.shape[0]"]
+            slots += [name, f"{name}.shape[0]"]
             loads.append(f"double *const a_{name} = (double *)w[{at}]; double v_{name} = a_{name}[i];")
         else:
-            words.append(f"{name}:f64")
+            slots.append(f"{name}:f64")
             loads.append(f"double v_{name}; __builtin_memcpy(&v_{name}, &w[{at}], 8);")
-    sizes = [at for at, word in enumerate(words) if word.endswith(".shape[0]")]
+    sizes = [at for at, slot in enumerate(slots) if slot.endswith(".shape[0]")]
     lines = body_of(tree.body, Writer(spec.function, set(spec.arguments)))
     inside = "\n    ".join(loads + lines)
     differ = " || ".join(f"w[{at}] != n" for at in sizes)
     return (
         f"int f(unsigned long long *w) {{\n  const unsigned long long n = w[{sizes[0]}];\n  if ({differ}) return 1;\n"
         f"  for (unsigned long long i = 0; i < n; i++) {{\n    {inside}\n  }}\n  return 0;\n}}\n",
-        words,
+        slots,
     )
 
 
@@ -138,12 +138,12 @@ def body_of(statements: list[ast.stmt], writer: Writer) -> list[str]:
 
 def compile(spec: kp.Specialization) -> kp.Artifact:
     """Make an artifact; called when there is none that may be used."""
-    text, words = c_source(spec)
+    text, slots = c_source(spec)
     with tempfile.TemporaryDirectory() as directory:
         library = Path(directory) / "kernel.so"
         command = [*spec.target[1], "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
         subprocess.run(command, input=text.encode(), check=True)
-        return kp.Artifact({"kernel.so": library.read_bytes(), "kernel.c": text.encode()}, {"words": words})
+        return kp.Artifact({"kernel.so": library.read_bytes(), "kernel.c": text.encode()}, {"slots": slots})
 
 
 def load(artifact: kp.Artifact) -> kp.NativeCode:
@@ -154,7 +154,7 @@ def load(artifact: kp.Artifact) -> kp.NativeCode:
     def error(status: int) -> Exception:
         return ValueError("all arrays have the size of `out`")
 
-    return kp.NativeCode(address, artifact.metadata["words"], keep=library, errors=error)
+    return kp.NativeCode(address, artifact.metadata["slots"], keep=library, errors=error)
 
 
 @functools.cache

@@ -46,9 +46,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .dispatch.argument import Argument
     from .dispatch.kernel import Kernel, Observations, jit
-    from .dispatch.signature import register_argument
+    from .dispatch.signatures.argument import Argument
+    from .dispatch.signatures.registered import register_argument
     from .dispatch.specialization import (
         Artifact,
         LiveTarget,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .store.serializers import Serializer
 
 _LATER = {
-    "Argument": "dispatch.argument",
+    "Argument": "dispatch.signatures.argument",
     "Artifact": "dispatch.specialization",
     "CachedStep": "steps.cached",
     "Chain": "steps.cached",
@@ -81,7 +81,7 @@ _LATER = {
     "ValuesNeeded": "dispatch.specialization",
     "cached": "steps.cached",
     "jit": "dispatch.kernel",
-    "register_argument": "dispatch.signature",
+    "register_argument": "dispatch.signatures.registered",
 }
 
 _native._fill_hooks(

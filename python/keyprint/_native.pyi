@@ -268,21 +268,103 @@ class Guards:
 
 def _kernel_type(base: type, /) -> type: ...
 def _make_kernel(
-    brain: Any,
+    dispatcher: Any,
     names: Sequence[str],
     by_position: int,
     positional: int,
     target: Callable[[], Any] | None,
     /,
 ) -> Any: ...
-def _add_world(
-    object: Any,
-    context: Any,
-    guards: list[Guards],
-    target: tuple[Any, ...],
-    defaults: list[tuple[Any, ...]],
-    /,
-) -> None: ...
+
+@final
+class Source:
+    """Where an object comes from that a guard looks at."""
+
+    @staticmethod
+    def argument(at: int, /) -> Source: ...
+    @staticmethod
+    def member(of: int, name: str, /) -> Source: ...
+    @staticmethod
+    def item(of: int, at: int, /) -> Source: ...
+    @staticmethod
+    def again(of: int, /) -> Source: ...
+
+@final
+class Check:
+    """What an object must be. What it is compared with is taken from the arguments at hand."""
+
+    @staticmethod
+    def absent() -> Check: ...
+    @staticmethod
+    def exact() -> Check: ...
+    @staticmethod
+    def divides(by: int, /) -> Check: ...
+    @staticmethod
+    def equal() -> Check: ...
+    @staticmethod
+    def same() -> Check: ...
+    @staticmethod
+    def tuple() -> Check: ...
+    @staticmethod
+    def numpy(multiple: int, /) -> Check: ...
+    @staticmethod
+    def own() -> Check: ...
+    @staticmethod
+    def number(*, is_float: bool) -> Check: ...
+    @staticmethod
+    def exchange(multiple: int, /) -> Check: ...
+    @staticmethod
+    def object() -> Check: ...
+    @staticmethod
+    def whole() -> Check: ...
+    @staticmethod
+    def signature(of: Callable[[Any], Any], expected: Any, /) -> Check: ...
+
+@final
+class ArgumentGuard:
+    """One look at the arguments of a call: where to, and what must be there."""
+
+    def __new__(cls, source: Source, check: Check, /) -> ArgumentGuard: ...
+
+@final
+class Slot:
+    """One argument slot of native code: 64 bits that are made of what a guard looked at."""
+
+    @staticmethod
+    def address(guard: int, /) -> Slot: ...
+    @staticmethod
+    def size(guard: int, dimension: int, /) -> Slot: ...
+    @staticmethod
+    def stride(guard: int, dimension: int, /) -> Slot: ...
+    @staticmethod
+    def number(guard: int, scalar: str, /) -> Slot: ...
+
+@final
+class Output:
+    """What a native function returns besides its status."""
+
+    @staticmethod
+    def nothing() -> Output: ...
+    @staticmethod
+    def one(kind: str, /) -> Output: ...
+    @staticmethod
+    def many(kinds: Sequence[str], build: Callable[[Any], Any], /) -> Output: ...
+    @staticmethod
+    def choice(all: Sequence[Any], /) -> Output: ...
+
+@final
+class NativeCall:
+    """A native function, and how it is called."""
+
+    def __new__(
+        cls,
+        address: int,
+        slots: Sequence[Slot],
+        output: Output,
+        *,
+        keep: Any,
+        held: Sequence[int] | None,
+    ) -> NativeCall: ...
 
 @final
 class Flights:
@@ -310,13 +392,21 @@ class Jit:
     def __len__(self) -> int: ...
 
 def _fill_hooks(**hooks: Any) -> None: ...
-def _has_world(object: Any, context: Any, /) -> bool: ...
-def _forget_worlds(object: Any, /) -> None: ...
+def _add_context(
+    object: Any,
+    token: Any,
+    guards: list[Guards],
+    target: tuple[Any, ...],
+    defaults: list[tuple[Any, ...]],
+    /,
+) -> None: ...
+def _has_context(object: Any, token: Any, /) -> bool: ...
+def _forget_contexts(object: Any, /) -> None: ...
 def _add_entry(
     object: Any,
-    context: Any,
+    token: Any,
     arguments: tuple[Any, ...],
-    steps: Sequence[tuple[tuple[Any, ...], tuple[Any, ...]]],
+    argument_guards: Sequence[ArgumentGuard],
     guards: list[Guards],
     executable: Any,
     /,
@@ -409,7 +499,7 @@ class KernelCode:
     @property
     def optimised(self) -> str: ...
     @property
-    def words(self) -> list[str]: ...
+    def slots(self) -> list[str]: ...
     @property
     def results(self) -> list[str]: ...
     @property

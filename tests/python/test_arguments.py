@@ -735,8 +735,8 @@ def test_tensors_for_native_code() -> None:
     seen = []
 
     @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_uint64))
-    def record(words: Any) -> int:
-        seen.append([words[at] for at in range(3)])
+    def record(slots: Any) -> int:
+        seen.append([slots[at] for at in range(3)])
         return 0
 
     address = ctypes.cast(record, ctypes.c_void_p).value or 0

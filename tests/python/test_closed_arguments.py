@@ -369,8 +369,8 @@ def test_what_an_annotation_builds_is_handed_on(function: Any) -> None:
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_uint64))
-def handle_of(words: Any) -> int:
-    words[1] = words[0] * 2
+def handle_of(slots: Any) -> int:
+    slots[1] = slots[0] * 2
     return 0
 
 

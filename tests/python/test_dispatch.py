@@ -517,9 +517,9 @@ def _address(native: Any, name: str) -> int:
     return ctypes.cast(getattr(native, name), ctypes.c_void_p).value or 0
 
 
-def _native_kernel(function: Any, native: Any, name: str, *words: str, **options: Any) -> Any:
+def _native_kernel(function: Any, native: Any, name: str, *slots: str, **options: Any) -> Any:
     result = options.pop("result", None)
-    code = kp.NativeCode(_address(native, name), words or None, result=result, keep=native)
+    code = kp.NativeCode(_address(native, name), slots or None, result=result, keep=native)
     return kp.jit(function, compile=lambda s: b"", load=lambda a: code, **options)
 
 
@@ -587,7 +587,7 @@ def test_many_words(native: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("slots", "text"),
     [
         (["y"], "names nothing that the kernel reads\nhint: it reads `x`, `n`, `s`"),
         (["x.shape[5]"], "names a dimension that an array of 1 has not"),
@@ -599,12 +599,12 @@ def test_many_words(native: Any) -> None:
         (["s"], "is a `str`, expected an array or a number"),
     ],
 )
-def test_wrong_words(native: Any, words: list[str], text: str) -> None:
+def test_wrong_slots(native: Any, slots: list[str], text: str) -> None:
     def function(x: Any, n: Any, s: Any) -> Any:
         return x, n, s
 
     with pytest.raises((ValueError, TypeError)) as caught:
-        _native_kernel(function, native, "fail", *words)(np.zeros(3), 1, "s")
+        _native_kernel(function, native, "fail", *slots)(np.zeros(3), 1, "s")
     assert text in str(caught.value)
 
 
@@ -612,6 +612,14 @@ def test_wrong_words(native: Any, words: list[str], text: str) -> None:
 def test_wrong_addresses(address: Any) -> None:
     with pytest.raises(TypeError, match="`address` is the address of a function"):
         kp.NativeCode(address)
+
+
+def test_slots_by_their_older_name(native: Any) -> None:
+    address = _address(native, "fail")
+    with pytest.warns(DeprecationWarning, match="`words` is an older name of `slots`"):
+        assert kp.NativeCode(address, words=["x"]).slots == ("x",)
+    with pytest.raises(TypeError, match="give one of them"):
+        kp.NativeCode(address, ["x"], words=["x"])
 
 
 def test_native_code_is_guarded(native: Any) -> None:

@@ -5,7 +5,7 @@ use keyprint_store::{Listed, Notes, Store};
 use thiserror::Error;
 
 use crate::Failure;
-use crate::words::matches;
+use crate::humanize::matches;
 
 /// Why a key was not found.
 #[derive(Debug, Error)]

@@ -4,13 +4,13 @@
 //! success, 1 if something was found wrong or could not be done, 2 for arguments that make no sense.
 //!
 //! `args` says what can be asked for; `commands` has one file per command; `output` knows terminals
-//! and JSON; `words` turns sizes and times into text; `find` turns prefixes into keys.
+//! and JSON; `humanize` turns sizes and times into text; `find` turns prefixes into keys.
 
 mod args;
 mod commands;
 mod find;
+mod humanize;
 mod output;
-mod words;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -33,13 +33,13 @@ fn manifest(name: &str, tile: u32, flags: &str) -> Manifest {
 }
 
 /// A small store with a history.
-struct World {
+struct Fixture {
     directory: tempfile::TempDir,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        let world = Self { directory: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         let entries = [
             (900_000, "lower", 64, "-O2", 1_500, 2_000),
             (7_200, "lower", 64, "-O3", 2_500, 3_000_000),
@@ -48,7 +48,7 @@ impl World {
         ];
         for (ago, name, tile, flags, build_ms, bytes) in entries {
             let manifest = manifest(name, tile, flags);
-            let store = world.store(ago);
+            let store = fixture.store(ago);
             let mut artifact = Artifact::new();
             artifact.add("kernel.so", vec![7; bytes]).unwrap();
             artifact.add("kernel.c", b"int main;".to_vec()).unwrap();
@@ -56,7 +56,7 @@ impl World {
             let _ = store.get_or_build(&Request::new(&manifest), || Ok::<_, ()>(Artifact::new()));
             store.put(&manifest, artifact.with_metadata(vec![1; 10]), Duration::from_millis(build_ms));
         }
-        world
+        fixture
     }
 
     fn empty() -> Self {
@@ -112,53 +112,53 @@ impl World {
 
 #[test]
 fn ls() {
-    let world = World::new();
-    assert_snapshot!(world.run(&["ls"]));
-    assert_snapshot!("ls_by_size", world.run(&["ls", "--sort", "size", "--limit", "2"]));
-    assert_snapshot!("ls_by_name", world.run(&["ls", "low*", "--sort", "name", "--reverse"]));
-    assert_snapshot!("ls_of_nothing", world.run(&["ls", "nothing like it"]));
-    assert_snapshot!("ls_in_an_empty_store", World::empty().run(&["ls"]));
-    assert_snapshot!("ls_as_json", world.run(&["ls", "--json", "--sort", "age", "--limit", "1"]));
+    let fixture = Fixture::new();
+    assert_snapshot!(fixture.run(&["ls"]));
+    assert_snapshot!("ls_by_size", fixture.run(&["ls", "--sort", "size", "--limit", "2"]));
+    assert_snapshot!("ls_by_name", fixture.run(&["ls", "low*", "--sort", "name", "--reverse"]));
+    assert_snapshot!("ls_of_nothing", fixture.run(&["ls", "nothing like it"]));
+    assert_snapshot!("ls_in_an_empty_store", Fixture::empty().run(&["ls"]));
+    assert_snapshot!("ls_as_json", fixture.run(&["ls", "--json", "--sort", "age", "--limit", "1"]));
 }
 
 #[test]
 fn show() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let key = manifest("lower", 64, "-O2").key().hex();
-    assert_snapshot!(world.run(&["show", &key[..8]]));
-    assert_snapshot!("show_as_json", world.run(&["show", &key.to_uppercase(), "--json"]));
+    assert_snapshot!(fixture.run(&["show", &key[..8]]));
+    assert_snapshot!("show_as_json", fixture.run(&["show", &key.to_uppercase(), "--json"]));
 }
 
 #[test]
 fn keys_that_are_mistyped() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let key = manifest("lower", 64, "-O2").key().hex();
     let close = format!("{}{}", &key[..6], if &key[6..7] == "0" { "1" } else { "0" });
-    assert_snapshot!("not_a_key", world.run(&["show", "lower"]));
-    assert_snapshot!("nearly_a_key", world.run(&["show", &close]));
-    assert_snapshot!("an_ambiguous_key", world.run(&["show", ""]));
-    assert_snapshot!("too_long_a_key", world.run(&["show", &"0".repeat(65)]));
-    assert_snapshot!("a_key_of_nothing", World::empty().run(&["show", "abcd"]));
+    assert_snapshot!("not_a_key", fixture.run(&["show", "lower"]));
+    assert_snapshot!("nearly_a_key", fixture.run(&["show", &close]));
+    assert_snapshot!("an_ambiguous_key", fixture.run(&["show", ""]));
+    assert_snapshot!("too_long_a_key", fixture.run(&["show", &"0".repeat(65)]));
+    assert_snapshot!("a_key_of_nothing", Fixture::empty().run(&["show", "abcd"]));
 }
 
 #[test]
 fn why() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let keys = [("-O2", 64), ("-O3", 128)].map(|(flags, tile)| manifest("lower", tile, flags).key().hex());
-    assert_snapshot!(world.run(&["why", "--last"]));
-    assert_snapshot!("why_of_a_key", world.run(&["why", &keys[1][..10]]));
-    assert_snapshot!("why_of_two_keys", world.run(&["why", &keys[0][..10], &keys[1][..10]]));
-    assert_snapshot!("why_as_json", world.run(&["why", "--last", "1", "--json"]));
-    assert_snapshot!("why_of_the_same", world.run(&["why", &keys[0], &keys[0]]));
-    assert_snapshot!("why_without_misses", World::empty().run(&["why", "--last"]));
-    assert_snapshot!("why_of_nothing", world.run(&["why"]));
+    assert_snapshot!(fixture.run(&["why", "--last"]));
+    assert_snapshot!("why_of_a_key", fixture.run(&["why", &keys[1][..10]]));
+    assert_snapshot!("why_of_two_keys", fixture.run(&["why", &keys[0][..10], &keys[1][..10]]));
+    assert_snapshot!("why_as_json", fixture.run(&["why", "--last", "1", "--json"]));
+    assert_snapshot!("why_of_the_same", fixture.run(&["why", &keys[0], &keys[0]]));
+    assert_snapshot!("why_without_misses", Fixture::empty().run(&["why", "--last"]));
+    assert_snapshot!("why_of_nothing", fixture.run(&["why"]));
 }
 
 #[test]
 fn stats() {
-    assert_snapshot!(World::empty().run(&["stats"]));
-    let world = World::new();
-    let (code, out, _) = world.output(&["stats"]);
+    assert_snapshot!(Fixture::empty().run(&["stats"]));
+    let fixture = Fixture::new();
+    let (code, out, _) = fixture.output(&["stats"]);
     assert_eq!(code, 0);
     for line in ["Entries           4", "Misses            4", "  on disk         0"] {
         assert!(out.contains(line), "{out}");
@@ -167,36 +167,36 @@ fn stats() {
 
 #[test]
 fn verify() {
-    let world = World::new();
-    assert_snapshot!(world.run(&["verify"]));
-    let path = world.first_file();
+    let fixture = Fixture::new();
+    assert_snapshot!(fixture.run(&["verify"]));
+    let path = fixture.first_file();
     let mut damaged = std::fs::read(&path).unwrap();
     let at = damaged.len() - 20;
     damaged[at] ^= 1;
     std::fs::write(&path, damaged).unwrap();
-    assert_snapshot!("verify_finds_damage", world.run(&["verify", "--keep"]));
-    assert_snapshot!("verify_puts_aside", world.run(&["verify"]));
-    assert_snapshot!("verify_afterwards", world.run(&["verify"]));
+    assert_snapshot!("verify_finds_damage", fixture.run(&["verify", "--keep"]));
+    assert_snapshot!("verify_puts_aside", fixture.run(&["verify"]));
+    assert_snapshot!("verify_afterwards", fixture.run(&["verify"]));
 }
 
 #[test]
 fn gc_and_clear() {
-    let world = World::new();
-    assert_snapshot!("gc", world.run(&["gc", "--size", "100 KiB"]));
-    assert_snapshot!("gc_with_a_bad_size", world.run(&["gc", "--size", "ten"]));
-    assert_snapshot!("clear_dry_run", world.run(&["clear", "--dry-run"]));
-    assert_snapshot!("clear_some", world.run(&["clear", "sim*"]));
-    assert_snapshot!("clear_all", world.run(&["clear"]));
+    let fixture = Fixture::new();
+    assert_snapshot!("gc", fixture.run(&["gc", "--size", "100 KiB"]));
+    assert_snapshot!("gc_with_a_bad_size", fixture.run(&["gc", "--size", "ten"]));
+    assert_snapshot!("clear_dry_run", fixture.run(&["clear", "--dry-run"]));
+    assert_snapshot!("clear_some", fixture.run(&["clear", "sim*"]));
+    assert_snapshot!("clear_all", fixture.run(&["clear"]));
 }
 
 #[test]
 fn transfer() {
-    let world = World::new();
-    let file = world.path().join("warm.kpx");
+    let fixture = Fixture::new();
+    let file = fixture.path().join("warm.kpx");
     let file = file.to_str().unwrap();
-    assert_snapshot!("export", world.run(&["export", file, "low*"]));
-    assert_snapshot!("import_what_is_there", world.run(&["import", file]));
-    let other = World::empty();
+    assert_snapshot!("export", fixture.run(&["export", file, "low*"]));
+    assert_snapshot!("import_what_is_there", fixture.run(&["import", file]));
+    let other = Fixture::empty();
     let shown = |text: String| text.replace(file, "warm.kpx");
     assert_snapshot!("import_of_somebody_elses", shown(other.run(&["import", file])));
     assert_snapshot!("import_trusted", shown(other.run(&["import", file, "--trust"])));
@@ -212,17 +212,17 @@ fn transfer() {
 
 #[test]
 fn path_and_arguments() {
-    let world = World::empty();
-    assert_snapshot!("path", world.run(&["path"]));
-    assert_snapshot!("help", world.run(&["--help"]));
-    assert_snapshot!("help_of_why", world.run(&["why", "--help"]));
-    assert_snapshot!("no_command", world.run(&["shwo"]));
+    let fixture = Fixture::empty();
+    assert_snapshot!("path", fixture.run(&["path"]));
+    assert_snapshot!("help", fixture.run(&["--help"]));
+    assert_snapshot!("help_of_why", fixture.run(&["why", "--help"]));
+    assert_snapshot!("no_command", fixture.run(&["shwo"]));
 }
 
 #[test]
 fn doctor() {
-    let world = World::empty();
-    let (code, out, err) = world.output(&["doctor"]);
+    let fixture = Fixture::empty();
+    let (code, out, err) = fixture.output(&["doctor"]);
     assert_eq!((code, &*err), (0, ""), "{out}");
     for check in [
         "directory",
@@ -238,8 +238,8 @@ fn doctor() {
         assert!(out.contains(check), "{out}");
     }
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(world.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let (code, out, _) = world.output(&["doctor"]);
+    std::fs::set_permissions(fixture.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, out, _) = fixture.output(&["doctor"]);
     assert_eq!(code, 1, "{out}");
     assert!(out.contains("BAD   trust") && out.contains("chmod go-w"), "{out}");
 }
@@ -247,15 +247,15 @@ fn doctor() {
 #[test]
 fn completions() {
     for shell in ["bash", "zsh", "fish"] {
-        let (code, out, _) = World::empty().output(&["completions", shell]);
+        let (code, out, _) = Fixture::empty().output(&["completions", shell]);
         assert!(code == 0 && out.contains("export") && out.contains("doctor"), "{shell}");
     }
 }
 
 #[test]
 fn colours_are_asked_for() {
-    let world = World::new();
-    let (_, plain, _) = world.output(&["ls"]);
-    let (_, coloured, _) = world.output(&["ls", "--color", "always"]);
+    let fixture = Fixture::new();
+    let (_, plain, _) = fixture.output(&["ls"]);
+    let (_, coloured, _) = fixture.output(&["ls", "--color", "always"]);
     assert!(!plain.contains('\x1b') && coloured.contains("\x1b[1mKEY"));
 }

@@ -13,10 +13,10 @@ use crate::statement::Writer;
 pub const ABI_VERSION: u32 = 3;
 
 /// What a kernel is called with, in order; its results follow. A kernel with checkpoints has no results, but a
-/// word in their place: the checkpoint that it begins at, and then the one that it ended at. 0 is none, and the
+/// slot in their place: the checkpoint that it begins at, and then the one that it ended at. 0 is none, and the
 /// first one is 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Word {
+pub enum Slot {
     /// The address of the first element of an array.
     Address(String),
     /// A size of one.
@@ -27,7 +27,7 @@ pub enum Word {
     Number(String, Scalar),
 }
 
-impl Word {
+impl Slot {
     /// As dispatchers write it: `x`, `x.shape[0]`, `n:f32`.
     #[must_use]
     pub fn text(&self) -> String {
@@ -64,21 +64,21 @@ pub struct Code {
     /// The text.
     pub text: String,
     /// What it is called with.
-    pub words: Vec<Word>,
+    pub slots: Vec<Slot>,
     /// The types of its results.
     pub results: Vec<Scalar>,
 }
 
-/// Where things are among the words.
-pub(crate) struct Words {
-    pub(crate) list: Vec<Word>,
+/// Where things are among the slots.
+pub(crate) struct Slots {
+    pub(crate) list: Vec<Slot>,
     addresses: BTreeMap<ArrayId, usize>,
     sizes: BTreeMap<(ArrayId, u8), usize>,
     strides: BTreeMap<(ArrayId, u8), usize>,
     numbers: BTreeMap<u32, usize>,
 }
 
-impl Words {
+impl Slots {
     fn of(kernel: &Kernel) -> Self {
         let mut used = Used::default();
         used.block(kernel);
@@ -89,7 +89,7 @@ impl Words {
                 used.sizes.extend((0..array.ndim + array.lane_dims).map(|at| (*id, at)));
             }
         }
-        let mut words = Self {
+        let mut slots = Self {
             list: Vec::new(),
             addresses: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -101,28 +101,28 @@ impl Words {
             if array.origin != Origin::Argument {
                 continue;
             }
-            words.addresses.insert(*id, words.list.len());
-            words.list.push(Word::Address(array.name.clone()));
+            slots.addresses.insert(*id, slots.list.len());
+            slots.list.push(Slot::Address(array.name.clone()));
             let all = array.ndim + array.lane_dims;
             for at in 0..all {
                 if used.sizes.contains(&(*id, at)) || at >= array.ndim {
-                    words.sizes.insert((*id, at), words.list.len());
-                    words.list.push(Word::Size(array.name.clone(), at));
+                    slots.sizes.insert((*id, at), slots.list.len());
+                    slots.list.push(Slot::Size(array.name.clone(), at));
                 }
             }
             if array.layout == Layout::Strided {
                 for at in 0..all {
-                    words.strides.insert((*id, at), words.list.len());
-                    words.list.push(Word::Stride(array.name.clone(), at));
+                    slots.strides.insert((*id, at), slots.list.len());
+                    slots.list.push(Slot::Stride(array.name.clone(), at));
                 }
             }
         }
         for id in &used.numbers {
             let number = &kernel.numbers[*id as usize];
-            words.numbers.insert(*id, words.list.len());
-            words.list.push(Word::Number(number.name.clone(), number.scalar));
+            slots.numbers.insert(*id, slots.list.len());
+            slots.list.push(Slot::Number(number.name.clone(), number.scalar));
         }
-        words
+        slots
     }
 
     pub(crate) fn address(&self, id: ArrayId) -> Option<usize> {
@@ -214,9 +214,9 @@ impl Used {
 /// Writes a kernel as C.
 #[must_use]
 pub fn generate(kernel: &Kernel) -> Code {
-    let words = Words::of(kernel);
+    let slots = Slots::of(kernel);
     let mut functions = CFunctions::default();
-    let mut writer = Writer::new(kernel, &words, &mut functions);
+    let mut writer = Writer::new(kernel, &slots, &mut functions);
     writer.entry();
     let body = writer.finish();
     let mut text = String::new();
@@ -224,7 +224,7 @@ pub fn generate(kernel: &Kernel) -> Code {
     text.push_str(PRELUDE);
     text.push_str(&functions.text());
     text.push_str(&body);
-    Code { text, words: words.list, results: kernel.results.clone() }
+    Code { text, slots: slots.list, results: kernel.results.clone() }
 }
 
 const PRELUDE: &str = r#"

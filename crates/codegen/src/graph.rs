@@ -23,7 +23,7 @@ impl Writer<'_> {
         if self.kernel.labels.is_none() {
             return self.block_inside(body);
         }
-        let place = self.words.list.len();
+        let place = self.slots.list.len();
         self.push(&format!("const u64 kp_from = w[{place}];"));
         self.push(&format!("w[{place}] = 0;"));
         self.push("i32 kp_skip = kp_from != 0;");
@@ -124,7 +124,7 @@ impl Writer<'_> {
     }
 
     pub(crate) fn checkpoint(&mut self, one: &Checkpoint) {
-        let (number, place) = (one.label + 1, self.words.list.len());
+        let (number, place) = (one.label + 1, self.slots.list.len());
         self.push(&format!("if (kp_from == {number}) kp_skip = 0;"));
         self.gated(&one.body);
         if let Some(flag) = one.flag {

@@ -40,4 +40,4 @@ mod task;
 mod tests;
 mod tick;
 
-pub use abi::{ABI_VERSION, Code, Status, Word, generate};
+pub use abi::{ABI_VERSION, Code, Slot, Status, generate};

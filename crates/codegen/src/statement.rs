@@ -8,7 +8,7 @@ use keyprint_lang::ir::{
 };
 use keyprint_lang::types::Scalar;
 
-use crate::abi::{Status, Words};
+use crate::abi::{Slots, Status};
 use crate::c_functions::CFunctions;
 use crate::tick::{can_stop, straight_cost};
 
@@ -26,7 +26,7 @@ pub(crate) enum Role {
 /// Writes C.
 pub(crate) struct Writer<'k> {
     pub(crate) kernel: &'k Kernel,
-    pub(crate) words: &'k Words,
+    pub(crate) slots: &'k Slots,
     pub(crate) functions: &'k mut CFunctions,
     /// Functions that are done.
     pub(crate) done: String,
@@ -51,10 +51,10 @@ pub(crate) struct Writer<'k> {
 }
 
 impl<'k> Writer<'k> {
-    pub(crate) fn new(kernel: &'k Kernel, words: &'k Words, functions: &'k mut CFunctions) -> Self {
+    pub(crate) fn new(kernel: &'k Kernel, slots: &'k Slots, functions: &'k mut CFunctions) -> Self {
         Self {
             kernel,
-            words,
+            slots,
             functions,
             done: String::new(),
             out: String::new(),
@@ -108,7 +108,7 @@ impl<'k> Writer<'k> {
         self.done.push_str(&entry);
     }
 
-    /// Declares what comes with a call, from the words in `w`.
+    /// Declares what comes with a call, from the slots in `w`.
     pub(crate) fn arguments(&mut self, arrays: &[ArrayId], numbers: &[u32]) {
         for id in arrays {
             let array = &self.kernel.arrays[*id as usize];
@@ -119,16 +119,16 @@ impl<'k> Writer<'k> {
                     self.push(&format!("{t} *const {name} = ({t} *){address}ULL;"))
                 }
                 Origin::Argument => {
-                    let Some(place) = self.words.address(*id) else { continue };
+                    let Some(place) = self.slots.address(*id) else { continue };
                     self.push(&format!(
                         "{t} *const {name} = ({t} *)w[{place}]; /* {} */",
                         comment(&array.name)
                     ));
-                    let sizes: Vec<_> = self.words.sizes(*id).collect();
+                    let sizes: Vec<_> = self.slots.sizes(*id).collect();
                     for (at, place) in sizes {
                         self.push(&format!("const i64 {name}_s{at} = (i64)w[{place}];"));
                     }
-                    let strides: Vec<_> = self.words.strides(*id).collect();
+                    let strides: Vec<_> = self.slots.strides(*id).collect();
                     for (at, place) in strides {
                         self.push(&format!("const i64 {name}_t{at} = (i64)w[{place}];"));
                     }
@@ -136,12 +136,12 @@ impl<'k> Writer<'k> {
             }
         }
         for id in numbers {
-            if !self.words.has_number(*id) {
+            if !self.slots.has_number(*id) {
                 continue;
             }
             let scalar = self.kernel.numbers[*id as usize].scalar;
             let (t, name, place) =
-                (self.functions.type_of(scalar), self.number_name(*id), self.words.number(*id));
+                (self.functions.type_of(scalar), self.number_name(*id), self.slots.number(*id));
             self.push(&if scalar.is_float() {
                 format!("{t} {name}; __builtin_memcpy(&{name}, &w[{place}], sizeof {name});")
             } else {
@@ -154,7 +154,7 @@ impl<'k> Writer<'k> {
     fn checks(&mut self) {
         for (id, array) in self.kernel.arrays.iter().enumerate() {
             let (id, name) = (id as ArrayId, self.array_name(id as ArrayId));
-            let sizes: Vec<_> = self.words.sizes(id).collect();
+            let sizes: Vec<_> = self.slots.sizes(id).collect();
             for (at, _) in sizes {
                 let wanted = match (array.lane_dims, at.checked_sub(array.ndim)) {
                     (1, Some(0)) => Some(array.lanes),
@@ -223,7 +223,7 @@ impl<'k> Writer<'k> {
         let name = self.array_name(id);
         let bytes = array.scalar.bytes();
         let all = array.ndim + array.lane_dims;
-        if self.words.strides(id).next().is_some() {
+        if self.slots.strides(id).next().is_some() {
             // Strides may go either way.
             let far = |sign: &str| -> String {
                 let term = |at| format!(" + ({name}_t{at} {sign} 0 ? ({name}_s{at} - 1) * {name}_t{at} : 0)");
@@ -417,7 +417,7 @@ impl<'k> Writer<'k> {
     }
 
     fn give_back(&mut self, values: &[Expr]) {
-        let first = self.words.list.len();
+        let first = self.slots.list.len();
         for (at, value) in values.iter().enumerate() {
             let scalar = value.scalar(self.kernel);
             let text = self.bare(value);

@@ -17,8 +17,8 @@ fn only_what_is_used_is_asked_for() {
            (array "unused" f32 1 1 0 0 c argument) (number "a" f32) (number "b" i8) (results)
            (body (@1 store (at 0 _ (i64 1) (i64 2)) (number 0)) (@2 store (at 1 _ (i64 0)) (f64 0x0))))"#,
     );
-    let words: Vec<_> = code.words.iter().map(crate::Word::text).collect();
-    assert_eq!(words, ["p.x", "p.x.shape[1]", "y", "y.strides[0]", "a:f32"]);
+    let slots: Vec<_> = code.slots.iter().map(crate::Slot::text).collect();
+    assert_eq!(slots, ["p.x", "p.x.shape[1]", "y", "y.strides[0]", "a:f32"]);
     assert!(code.text.contains("p_x_a0[1LL * p_x_a0_s1 + 2LL] = a_n0;"), "{}", code.text);
 }
 

@@ -288,7 +288,7 @@ pub(crate) struct KernelCode {
     ir: String,
     optimised: String,
     /// What the kernel is called with.
-    words: Vec<String>,
+    slots: Vec<String>,
     /// The types of its results, and how they are put together.
     results: Vec<&'static str>,
     returned: Py<PyAny>,
@@ -366,7 +366,7 @@ fn lower_here<'py>(
         text: code.text,
         ir: before,
         optimised: ir::print(&kernel),
-        words: code.words.iter().map(keyprint_codegen::Word::text).collect(),
+        slots: code.slots.iter().map(keyprint_codegen::Slot::text).collect(),
         results: code.results.iter().map(|one| one.name()).collect(),
         returned: returned(py, &lowered.result)?.unbind(),
         sites: kernel.sites.into_iter().map(|site| (site.function, site.statement, site.text)).collect(),

@@ -69,8 +69,9 @@ mod _native {
     };
     #[pymodule_export]
     use crate::launch::{
-        _add_entry, _add_world, _array_spec, _dlpack_spec, _find_executable, _forget_worlds, _has_world,
-        _kernel_stats, _kernel_type, _last_executable, _make_kernel, _resume, _set_binder, _set_target_type,
+        _add_context, _add_entry, _array_spec, _dlpack_spec, _find_executable, _forget_contexts,
+        _has_context, _kernel_stats, _kernel_type, _last_executable, _make_kernel, _resume, _set_binder,
+        _set_target_type, CallSpec, CheckSpec, GuardSpec, OutputSpec, SlotSpec, SourceSpec,
     };
     #[pymodule_export]
     use crate::own_array::NdArray;

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..store.keys import Key
     from .context import Context
     from .options import KernelOptions
-    from .signature import Signature
+    from .signatures.signature import Signature
 
 __all__ = ["ChangedMeanwhile", "Compilation"]
 

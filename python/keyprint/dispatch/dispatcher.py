@@ -1,12 +1,21 @@
 """The dispatcher of a kernel: what the launcher asks when a call needs something that it does not have.
 
-It holds state and delegates: :mod:`.context` reads what counts besides the arguments, :mod:`.signature` what counts
+It holds state and delegates: :mod:`.context` reads what counts besides the arguments, :mod:`.signatures` what counts
 of them, :mod:`.drift` decides what a change means, :mod:`.compilation` compiles and loads.
 """
 
 from __future__ import annotations
 
-from .._native import _add_entry, _add_world, _forget_worlds, _has_world, fingerprint
+from .._native import (
+    ArgumentGuard,
+    Check,
+    Source,
+    _add_context,
+    _add_entry,
+    _forget_contexts,
+    _has_context,
+    fingerprint,
+)
 from ..fingerprints.shown import Shown
 from ..functions.key import FunctionKey
 from ..functions.memo import Memo
@@ -18,7 +27,7 @@ from .compilation import ChangedMeanwhile, Compilation
 from .context import Context, read_context
 from .drift import Drift
 from .parameters import defaults_of, twin_of
-from .signature import make_one, make_signature
+from .signatures.signature import make_one, make_signature
 from .specialization import NativeCode, ValuesNeeded
 from .values_needed import NeededValues
 
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..functions.resolution import Resolution
     from .options import KernelOptions
-    from .signature import Signature
+    from .signatures.signature import Signature
 
 __all__ = ["Dispatcher"]
 
@@ -112,11 +121,11 @@ class Dispatcher:
             while len(self._contexts) > _MOST_CONTEXTS:
                 del self._contexts[next(iter(self._contexts))]
         kernel = self.kernel()
-        if found is context or not _has_world(kernel, found):
+        if found is context or not _has_context(kernel, found):
             # What is known of the context is known anew.
             found.guards = context.guards
             telling = [guards for guards in context.guards if len(guards)]
-            _add_world(kernel, found, telling, target, defaults_of(self.function))
+            _add_context(kernel, found, telling, target, defaults_of(self.function))
         return found
 
     def _replace_baseline(self, resolution: Resolution, *, is_first: bool) -> None:
@@ -127,7 +136,7 @@ class Dispatcher:
         if not is_first:
             # What was captured before is not kept for a time when it may come back: its key is enough.
             self._contexts.clear()
-            _forget_worlds(self.kernel())
+            _forget_contexts(self.kernel())
 
     def miss(self, context: Context, arguments: tuple[Any, ...]) -> bool:
         """Find or make the executable for arguments, and tell the kernel.
@@ -188,13 +197,13 @@ class Dispatcher:
         else:
             executable = loaded.as_call(signature.arguments) if isinstance(loaded, NativeCode) else loaded
         try:
-            _add_entry(kernel, context, arguments, signature.steps, signature.guards, executable)
+            _add_entry(kernel, context, arguments, signature.argument_guards, signature.guards, executable)
         except ValueError:
             if isinstance(loaded, NativeCode):
                 raise
             # Something cannot be compared without Python: the whole signature is made at each call.
-            steps = self._slow_steps(context, arguments)
-            _add_entry(kernel, context, arguments, steps, signature.guards, executable)
+            slow = self._slow_guards(context, arguments)
+            _add_entry(kernel, context, arguments, slow, signature.guards, executable)
 
     def _builders(self, arguments: Mapping[str, Any]) -> dict[int, Any]:
         """Return the classes that build arguments of a call from raw values, by position."""
@@ -205,8 +214,8 @@ class Dispatcher:
             if name in known and not known[name].takes(value)
         }
 
-    def _slow_steps(self, context: Context, arguments: tuple[Any, ...]) -> list[Any]:
-        """Return steps that make the signature of each argument anew."""
+    def _slow_guards(self, context: Context, arguments: tuple[Any, ...]) -> list[ArgumentGuard]:
+        """Return guards that make the signature of each argument anew."""
         import functools
 
         def digest(name: str, value: Any) -> bytes:
@@ -214,7 +223,10 @@ class Dispatcher:
             return make_one(name, value, context.resolution, rules, options, self._memo)
 
         return [
-            (("argument", at), ("signature", functools.partial(digest, name), digest(name, arguments[at])))
+            ArgumentGuard(
+                Source.argument(at),
+                Check.signature(functools.partial(digest, name), digest(name, arguments[at])),
+            )
             for at, name in enumerate(self.options.names)
         ]
 

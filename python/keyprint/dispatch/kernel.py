@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from _weakref import ref
 
-from .._native import _forget_worlds, _kernel_stats, _kernel_type, _make_kernel, _resume
+from .._native import _forget_contexts, _kernel_stats, _kernel_type, _make_kernel, _resume
 from ..errors import FunctionKeyError
 from ..fingerprints import rule
 from ..functions.key import FunctionKey, unwrap
@@ -82,7 +82,7 @@ class _KernelMethods:
     def forget(self) -> None:
         """Forget what was loaded, and what the function depended on: the next call looks at everything anew."""
         self._dispatcher.forget()
-        _forget_worlds(self)
+        _forget_contexts(self)
 
     def resume(self, /, *arguments: Any, from_checkpoint: Any, **named: Any) -> Any:
         """Call the kernel, beginning at a checkpoint: what is before it is not run."""

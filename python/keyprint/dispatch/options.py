@@ -10,8 +10,8 @@ from ..functions.packages import Packages
 from ..functions.resolution import Rules
 from ..functions.sources import Sources
 from ..store.keys import KEYPRINT
-from .argument_options import ArgumentOptions
 from .parameters import builders_of, parameters_of
+from .signatures.options import ArgumentOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._native import _set_target_type
+from .._native import NativeCall, Output, Slot, _set_target_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from .._native import Entry
     from ..store.keys import Key
-    from .argument import Argument
+    from .signatures.argument import Argument
 
     _Pair = tuple[Any, Any]
 else:
@@ -180,28 +180,28 @@ class ValuesNeeded(Exception):
 
 
 class NativeCode:
-    """A native entry point, called with words and without Python.
+    """A native entry point, called with argument slots and without Python.
 
-    At ``address`` is a C function ``int32_t f(uint64_t *words)``. ``words`` says what it is given, in order:
+    At ``address`` is a C function ``int32_t f(uint64_t *slots)``. ``slots`` says what it is given, in order:
     ``"x"`` is the address of an array's first element, or a number (``int64_t`` or ``double``; ``"x:f32"`` is
     a ``float``); ``"x.shape[0]"`` and ``"x.strides[0]"`` are sizes, and strides in bytes; ``"sim.grid.dx"`` is a member.
-    Without ``words`` it is given all arrays and numbers that the specialization has, in order. The function
+    Without ``slots`` it is given all arrays and numbers that the specialization has, in order. The function
     returns 0, or a status that is raised; ``errors(status)`` may return what to raise. With ``result="i64"``,
-    ``"u64"``, ``"f64"`` or ``"bool"`` it leaves a result behind the words; with ``([...], build)`` several,
+    ``"u64"``, ``"f64"`` or ``"bool"`` it leaves a result behind the slots; with ``([...], build)`` several,
     and ``build`` makes what is returned of a tuple of them. ``unlocks`` says that the code may let other
     threads run Python: arrays are owned meanwhile. ``keep`` is whatever keeps the code in memory.
 
-    With ``outcomes``, the word behind the others says which of these is returned. Such code can begin somewhere else:
-    the word holds 0, or what ``starts(where)`` says for ``kernel.resume(..., from_checkpoint=where)``. ``about`` is
+    With ``outcomes``, the slot behind the others says which of these is returned. Such code can begin somewhere else:
+    the slot holds 0, or what ``starts(where)`` says for ``kernel.resume(..., from_checkpoint=where)``. ``about`` is
     whatever else the loader knows.
     """
 
-    __slots__ = ("about", "address", "errors", "keep", "outcomes", "result", "starts", "unlocks", "words")
+    __slots__ = ("about", "address", "errors", "keep", "outcomes", "result", "slots", "starts", "unlocks")
 
     def __init__(
         self,
         address: int,
-        words: Iterable[str] | None = None,
+        slots: Iterable[str] | None = None,
         *,
         result: str | tuple[list[str], Callable[[tuple[Any, ...]], Any]] | None = None,
         keep: Any = None,
@@ -210,27 +210,30 @@ class NativeCode:
         outcomes: Iterable[Any] | None = None,
         starts: Callable[[Any], int] | None = None,
         about: Any = None,
+        words: Iterable[str] | None = None,
     ) -> None:
+        if words is not None:
+            slots = _older_name("words", words, "slots", slots)
         if not isinstance(address, int) or isinstance(address, bool) or address <= 0:
             raise TypeError(f"`address` is the address of a function, found {address!r}")
-        if isinstance(words, str):
-            raise TypeError("`words` is a list of words, found one string")
+        if isinstance(slots, str):
+            raise TypeError("`slots` is a list of slots, found one string")
         kinds = result[0] if isinstance(result, tuple) else [result]
         for kind in kinds:
             if kind not in (None, *_RESULTS):
                 raise ValueError(f"`result` is one of {', '.join(map(repr, _RESULTS))}, found {kind!r}")
         self.address = address
-        self.words = None if words is None else tuple(words)
-        for word in self.words or ():
-            if not isinstance(word, str):
-                raise TypeError(f"`words` is a list of words, found {word!r} in it")
+        self.slots = None if slots is None else tuple(slots)
+        for slot in self.slots or ():
+            if not isinstance(slot, str):
+                raise TypeError(f"`slots` is a list of slots, found {slot!r} in it")
         self.result = result
         self.keep = keep
         self.errors = errors
         self.unlocks = unlocks
         self.outcomes = None if outcomes is None else list(outcomes)
         if self.outcomes is not None and result is not None:
-            raise TypeError("`result` and `outcomes` use the same word: give one of them")
+            raise TypeError("`result` and `outcomes` use the same slot: give one of them")
         self.starts = starts
         self.about = about
 
@@ -244,82 +247,102 @@ class NativeCode:
         """Return what a status means; called by the dispatcher."""
         return None if self.errors is None else self.errors(status)
 
-    def as_call(
-        self, arguments: Mapping[str, Argument]
-    ) -> tuple[int, list[tuple[int, str, int]], Any, Any, list[int] | None]:
+    def as_call(self, arguments: Mapping[str, Argument]) -> NativeCall:
         """Return what the dispatcher calls, for a signature."""
-        if self.words is None:
-            words = [word for name, one in arguments.items() for word in _all_words(one)]
+        if self.slots is None:
+            slots = [slot for argument in arguments.values() for slot in _all_slots(argument)]
         else:
-            words = [_word(text, arguments) for text in self.words]
+            slots = [_slot(text, arguments) for text in self.slots]
         # What is used by its address in the code is owned as well, while the lock is let go of.
-        held = _fleeting_steps(arguments) if self.unlocks else None
-        output = self.result if self.outcomes is None else self.outcomes
-        return self.address, words, output, self, held
+        held = _process_local_guards(arguments) if self.unlocks else None
+        return NativeCall(self.address, slots, self._output(), keep=self, held=held)
+
+    def _output(self) -> Output:
+        if self.outcomes is not None:
+            return Output.choice(self.outcomes)
+        if self.result is None:
+            return Output.nothing()
+        if isinstance(self.result, str):
+            return Output.one(self.result)
+        kinds, build = self.result
+        return Output.many(kinds, build)
 
 
-def _fleeting_steps(arguments: Mapping[str, Argument]) -> list[int]:
-    found, pending = [], list(arguments.values())
+def _older_name(older: str, given: Any, name: str, known: Any) -> Any:
+    """Return what was given by an older name of a parameter."""
+    if known is not None:
+        raise TypeError(f"`{older}` is an older name of `{name}`: give one of them")
+    import warnings
+
+    warnings.warn(f"`{older}` is an older name of `{name}`", DeprecationWarning, stacklevel=3)
+    return given
+
+
+def _process_local_guards(arguments: Mapping[str, Argument]) -> list[int]:
+    guards, pending = [], list(arguments.values())
     while pending:
-        one = pending.pop()
-        found += [one.step] if one.kind == "fleeting" else []
-        pending += (one.members or {}).values()
-    return found
+        argument = pending.pop()
+        guards += [argument.guard] if argument.kind == "fleeting" else []
+        pending += (argument.members or {}).values()
+    return guards
 
 
-def _all_words(argument: Argument) -> list[tuple[int, str, int]]:
+def _all_slots(argument: Argument) -> list[Slot]:
     if argument.kind == "array":
-        return [(argument.step, "address", 0)]
+        return [Slot.address(argument.guard)]
     if argument.kind == "scalar" and argument.type in _NUMBERS:
-        return [(argument.step, _NUMBERS[argument.type], 0)]
+        return [Slot.number(argument.guard, _NUMBERS[argument.type])]
     if argument.kind == "scalar":
         raise TypeError(
-            f"native code cannot be given a `{argument.type}` by default\nhint: say what it is given with `words`"
+            f"native code cannot be given a `{argument.type}` by default\nhint: say what it is given with `slots`"
         )
     members = argument.members or {}
-    return [word for one in members.values() for word in _all_words(one)]
+    return [slot for member in members.values() for slot in _all_slots(member)]
 
 
 _NUMBERS = {"int": "i64", "bool": "i64", "float": "f64"}
 
 _RESULTS = ("i64", "u64", "f64", "bool")
 
-#: Types of numbers that words can have.
+#: Types of numbers that slots can have.
 _SCALARS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
 
 
-def _word(text: str, arguments: Mapping[str, Argument]) -> tuple[int, str, int]:
-    """Return the step and kind that a word stands for."""
+def _slot(text: str, arguments: Mapping[str, Argument]) -> Slot:
+    """Return what a text such as ``x.shape[0]`` stands for."""
     path, _, kind = text.partition(":")
     if kind and kind not in _SCALARS:
-        raise ValueError(f"the word `{text}` ends in `{kind}`, expected one of {', '.join(_SCALARS)}")
-    at = 0
-    for suffix, name in ((".shape[", "size"), (".strides[", "stride")):
+        raise ValueError(f"the slot `{text}` ends in `{kind}`, expected one of {', '.join(_SCALARS)}")
+    dimension = None
+    for suffix, of_array in ((".shape[", Slot.size), (".strides[", Slot.stride)):
         head, found, number = path.partition(suffix)
         if found and number[:-1].isdigit() and number.endswith("]"):
-            path, kind, at = head, name, int(number[:-1])
+            path, kind, dimension = head, "", int(number[:-1])
+            make = of_array
     # `pair[0].x` is an item of a tuple, and a member of that.
     names = path.replace("[", ".[").split(".")
     argument = arguments.get(names[0])
     for name in names[1:]:
         place: Any = int(name[1:-1]) if name.startswith("[") and name[1:-1].isdigit() else name
         argument = None if argument is None else (argument.members or {}).get(place)
-    if argument is None or argument.step is None:
+    if argument is None or argument.guard is None:
         raise ValueError(
-            f"the word `{text}` names nothing that the kernel reads\nhint: it reads "
+            f"the slot `{text}` names nothing that the kernel reads\nhint: it reads "
             f"{', '.join(f'`{name}`' for name in _paths(arguments)) or 'nothing'}"
         )
-    if argument.kind == "array" and kind in ("", "size", "stride"):
-        if kind and at >= (argument.ndim or 0) + len(argument.element or ()):
-            raise ValueError(f"the word `{text}` names a dimension that an array of {argument.ndim} has not")
-        return argument.step, kind or "address", at
+    if argument.kind == "array" and dimension is not None:
+        if dimension >= (argument.ndim or 0) + len(argument.element or ()):
+            raise ValueError(f"the slot `{text}` names a dimension that an array of {argument.ndim} has not")
+        return make(argument.guard, dimension)
+    if argument.kind == "array" and not kind:
+        return Slot.address(argument.guard)
     is_number = argument.kind in ("scalar", "value") and (argument.type or "") in (*_NUMBERS, *_SCALARS)
     is_numpy = argument.kind == "scalar" and str(argument.type).startswith("numpy.")
-    if kind in _SCALARS and (is_number or is_numpy):
-        return argument.step, kind, at
-    if kind or not is_number:
-        raise ValueError(f"the word `{text}` is a `{argument.type}`, expected an array or a number")
-    return argument.step, _NUMBERS[argument.type or ""], 0
+    if kind and (is_number or is_numpy):
+        return Slot.number(argument.guard, kind)
+    if kind or dimension is not None or not is_number:
+        raise ValueError(f"the slot `{text}` is a `{argument.type}`, expected an array or a number")
+    return Slot.number(argument.guard, _NUMBERS[argument.type or ""])
 
 
 def _paths(arguments: Mapping[Any, Argument], before: str = "") -> list[str]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Func", "func", "kernel"]
 
 #: The version of what is kept with compiled code. Whoever changes `_compile` or `_load` raises it.
-_RECORD = 2
+_RECORD = 3
 
 #: What compiled kernels are made by: another version of the compiler, or of what it keeps, shares nothing with this
 #: one.
@@ -329,7 +329,7 @@ def _compile(
         _dump(dump, specialization, code)
     made = compile_c(code.text, compiler, flags)
     metadata = {
-        "words": code.words,
+        "slots": code.slots,
         "results": code.results,
         "returned": _plain(code.returned),
         "sites": [list(site) for site in code.sites],
@@ -377,7 +377,7 @@ def _load(artifact: Artifact, dispatcher: Any) -> NativeCode:
         outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
     return NativeCode(
         loaded.address,
-        known["words"],
+        known["slots"],
         result=_result(known),
         keep=(loaded, artifact.keep),
         errors=lambda status: _error(status, known, dispatcher),

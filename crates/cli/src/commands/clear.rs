@@ -7,8 +7,8 @@ use keyprint_store::Store;
 use serde_json::json;
 
 use crate::find;
+use crate::humanize::{entries, size};
 use crate::output::Output;
-use crate::words::{entries, size};
 use crate::{Done, Failure};
 
 pub(crate) fn run(store: &Store, pattern: Option<&str>, dry_run: bool, output: &mut Output<'_>) -> Done {

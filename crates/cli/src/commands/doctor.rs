@@ -10,8 +10,8 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::Done;
+use crate::humanize::size;
 use crate::output::{Look, Output};
-use crate::words::size;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -3,8 +3,8 @@
 use keyprint_store::{ConfigError, Store, parse_size};
 use serde_json::json;
 
+use crate::humanize::{entries, size};
 use crate::output::Output;
-use crate::words::{entries, size};
 use crate::{Done, Failure};
 
 pub(crate) fn run(store: &Store, limit: Option<&str>, output: &mut Output<'_>) -> Done {

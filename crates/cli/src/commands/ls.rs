@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::Done;
 use crate::args::{Ls, Sort};
 use crate::find;
+use crate::humanize::{ago, clean, duration, entries, from_millis, size, to_millis};
 use crate::output::{Look, Output};
-use crate::words::{ago, clean, duration, entries, from_millis, size, to_millis};
 
 pub(crate) fn run(store: &Store, what: &Ls, output: &mut Output<'_>, now: SystemTime) -> Done {
     let (mut found, damaged) = find::entries(store, what.pattern.as_deref())?;

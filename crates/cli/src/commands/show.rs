@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::Done;
 use crate::find;
+use crate::humanize::{ago, clean, duration, from_millis, size, to_millis};
 use crate::output::{Look, Output};
-use crate::words::{ago, clean, duration, from_millis, size, to_millis};
 
 pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: SystemTime) -> Done {
     let find::Found { listed, notes } = find::entry(store, key)?;

@@ -3,8 +3,8 @@
 use keyprint_store::Store;
 use serde_json::json;
 
+use crate::humanize::{duration, size};
 use crate::output::{Look, Output};
-use crate::words::{duration, size};
 use crate::{Done, Failure};
 
 pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {

@@ -12,8 +12,8 @@ use keyprint_store::transfer::Transferred;
 use serde_json::json;
 
 use crate::find;
+use crate::humanize::{entries, size};
 use crate::output::Output;
-use crate::words::{entries, size};
 use crate::{Done, Failure};
 
 pub(crate) fn export(store: &Store, file: &Path, pattern: Option<&str>, output: &mut Output<'_>) -> Done {

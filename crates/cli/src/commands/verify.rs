@@ -5,8 +5,8 @@ use std::io::Write;
 use keyprint_store::Store;
 use serde_json::json;
 
+use crate::humanize::{entries, size};
 use crate::output::{Look, Output};
-use crate::words::{entries, size};
 use crate::{Done, Failure};
 
 pub(crate) fn run(

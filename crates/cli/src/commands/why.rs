@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::args::Why;
 use crate::find;
+use crate::humanize::{ago, clean, from_millis};
 use crate::output::{Look, Output};
-use crate::words::{ago, clean, from_millis};
 use crate::{Done, Failure};
 
 pub(crate) fn run(store: &Store, what: &Why, output: &mut Output<'_>, now: SystemTime) -> Done {

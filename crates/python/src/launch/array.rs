@@ -18,7 +18,7 @@ const COUNTED: i32 = C_CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE;
 pub(super) struct NumpySpec {
     /// `numpy.ndarray`, which is never unloaded.
     class: *mut ffi::PyTypeObject,
-    /// The very data type. All arrays of a native type share it; others are looked at by the brain.
+    /// The very data type. All arrays of a native type share it; others are looked at by the dispatcher.
     dtype: Py<PyAny>,
     ndim: i32,
     /// Which flags count, and what they are.

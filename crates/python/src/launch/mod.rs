@@ -2,16 +2,20 @@
 //!
 //! A kernel is an instance of a heap type that is called without a Python frame. A call binds its
 //! arguments ([`bind`]), asks the guards whether everything that the kernel depends on is still what it
-//! was, and looks for an entry whose checks ([`check`]) the arguments pass. Anything else is left to
-//! the kernel's *brain*, the Python object that resolves, keys, compiles and loads.
+//! was, and looks for an entry whose guards ([`argument_guard`]) the arguments pass. Anything else is left
+//! to the kernel's *dispatcher*, the Python object that resolves, keys, compiles and loads.
 //!
 //! | module | what it knows |
 //! | --- | --- |
-//! | [`kernel`] | the type and the call |
+//! | [`kernel`] | what a kernel knows: contexts and entries |
+//! | [`call`] | what a call does |
+//! | [`kernel_type`] | the type, as CPython has it |
+//! | [`interface`] | what the Python half tells kernels, and asks of them |
+//! | [`spec`] | how the Python half describes entries |
 //! | [`bind`] | arguments to parameters, as Python does |
-//! | [`check`] | whether arguments are what an entry was made for |
+//! | [`argument_guard`] | whether arguments are what an entry was made for |
 //! | [`array`] | what counts of an array |
-//! | [`pack`] | arguments as words, for native code |
+//! | [`pack`] | argument slots, for native code |
 //! | [`lock`] | the interpreter's lock, while native code runs |
 //!
 //! # Invariants
@@ -21,17 +25,23 @@
 //! - Entries refer to nothing of the user's but classes, functions and plain values.
 //! - No borrow of the kernel's state lives across Python code.
 
+mod argument_guard;
 mod array;
 mod bind;
-mod check;
+mod call;
+mod interface;
 mod kernel;
+mod kernel_type;
 mod lock;
 mod pack;
+mod spec;
 
+pub(crate) use self::argument_guard::_set_target_type;
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
-pub(crate) use self::check::_set_target_type;
-pub(crate) use self::kernel::{
-    _add_entry, _add_world, _find_executable, _forget_worlds, _has_world, _kernel_stats, _kernel_type,
+pub(crate) use self::interface::{
+    _add_context, _add_entry, _find_executable, _forget_contexts, _has_context, _kernel_stats,
     _last_executable, _make_kernel, _resume, _set_binder,
 };
+pub(crate) use self::kernel_type::_kernel_type;
 pub(crate) use self::lock::{is_interrupted, release, should_stop, take};
+pub(crate) use self::spec::{CallSpec, CheckSpec, GuardSpec, OutputSpec, SlotSpec, SourceSpec};

@@ -1,4 +1,4 @@
-//! Arguments as words: what native code is called with.
+//! Argument slots: what native code is called with.
 
 use std::mem::MaybeUninit;
 
@@ -7,39 +7,24 @@ use keyprint_runtime::output;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
-use super::check::{Step, own, pass_quietly};
+use super::argument_guard::{ArgumentGuard, own, pass_quietly};
 use super::lock::with_arrays;
+use super::spec::{CallSpec, OutputKind, Property, ResultKind, SlotKind, SlotSpec};
 use crate::dlpack::DlTensor;
 use crate::interned::intern;
 use crate::language::show_output;
 use crate::ndarray;
 use crate::own_array::number_bits;
 
-/// More words than this are packed on the heap.
+/// More slots than this are packed on the heap.
 const INLINE: usize = 64;
 
-/// One word.
-enum Word {
-    /// The address of the first element of a NumPy array.
-    Address,
-    /// The size of a dimension of one.
-    Size(usize),
-    /// The stride of a dimension of one, in bytes.
-    Stride(usize),
-    /// The address of the first element of a tensor.
-    TensorAddress,
-    /// The size of a dimension of one.
-    TensorSize(usize),
-    /// The stride of a dimension of one, in bytes.
-    TensorStride(usize),
-    /// The address of the first element of an array of our own.
-    OwnAddress,
-    /// The size of a dimension of one.
-    OwnSize(usize),
-    /// The stride of a dimension of one, in bytes.
-    OwnStride(usize),
+/// One argument slot: what it is made of.
+enum Slot {
+    /// Of an array that is read in a way of its own.
+    Array(ArrayKind, Property),
     /// A signed integer.
     Int,
     /// A double.
@@ -50,14 +35,13 @@ enum Word {
     Scalar(Scalar),
 }
 
-/// What a native function returns besides its status.
-enum Output {
-    Nothing,
-    One(Result),
-    /// Several, put together by Python code.
-    Many(Vec<Result>, Py<PyAny>),
-    /// Which of these it is.
-    Choice(Vec<Py<PyAny>>),
+/// Whose an array is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ArrayKind {
+    Numpy,
+    /// Of a library whose types have a table of functions.
+    Tensor,
+    Own,
 }
 
 /// What a call is to do with the executable that it finds.
@@ -71,30 +55,7 @@ pub(super) enum Start<'a, 'py> {
     Nowhere,
 }
 
-/// A word as a result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Result {
-    Int,
-    Unsigned,
-    Double,
-    Bool,
-}
-
-impl Result {
-    fn of(kind: &str) -> PyResult<Self> {
-        Ok(match kind {
-            "i64" => Self::Int,
-            "u64" => Self::Unsigned,
-            "f64" => Self::Double,
-            "bool" => Self::Bool,
-            _ => {
-                return Err(PyValueError::new_err(format!(
-                    "a result is `i64`, `u64`, `f64` or `bool`, found `{kind}`"
-                )));
-            }
-        })
-    }
-
+impl ResultKind {
     fn read(self, py: Python<'_>, bits: u64) -> *mut ffi::PyObject {
         match self {
             Self::Int => PyInt::new(py, bits.cast_signed()).into_ptr(),
@@ -108,9 +69,9 @@ impl Result {
 /// A native function and how to call it.
 pub(super) struct NativeCall {
     function: Function,
-    words: Vec<(usize, Word)>,
-    output: Output,
-    /// Whether making the words may run Python code.
+    slots: Vec<(usize, Slot)>,
+    output: OutputKind,
+    /// Whether making the slots may run Python code.
     runs_python: bool,
     /// Steps that found arrays in members, if other threads may run Python meanwhile: they are owned then. The
     /// arguments themselves are the caller's.
@@ -119,95 +80,77 @@ pub(super) struct NativeCall {
     keep: Py<PyAny>,
 }
 
-/// Takes words, and room for a result behind them; returns 0, or a status that is raised.
+/// Takes slots, and room for a result behind them; returns 0, or a status that is raised.
 type Function = unsafe extern "C" fn(*mut u64) -> i32;
 
-impl NativeCall {
-    /// `words` are `(step, kind, dimension)`.
-    pub(super) fn new(
-        address: usize,
-        words: &Bound<'_, PyAny>,
-        output: &Bound<'_, PyAny>,
-        keep: Py<PyAny>,
-        unlocks: Option<Vec<usize>>,
-        steps: &[Step],
-    ) -> PyResult<Self> {
-        if address == 0 {
-            return Err(PyValueError::new_err("the address of a native function is not zero"));
-        }
-        let output = if output.is_none() {
-            Output::Nothing
-        } else if let Ok(kind) = output.extract::<String>() {
-            Output::One(Result::of(&kind)?)
-        } else if let Ok(all) = output.cast::<PyList>() {
-            Output::Choice(all.iter().map(Bound::unbind).collect())
-        } else {
-            let (kinds, build): (Vec<String>, Py<PyAny>) = output.extract()?;
-            Output::Many(kinds.iter().map(|kind| Result::of(kind)).collect::<PyResult<_>>()?, build)
+impl Slot {
+    fn new(spec: &SlotSpec, guards: &[ArgumentGuard]) -> PyResult<Self> {
+        let Some(guard) = guards.get(spec.guard) else {
+            return Err(PyValueError::new_err("a slot is made of a guard that is not there"));
         };
-        let mut found = Vec::new();
-        for word in words.try_iter()? {
-            let (step, kind, at): (usize, String, usize) = word?.cast_into::<PyTuple>()?.extract()?;
-            let is_numpy = steps.get(step).is_some_and(Step::is_numpy);
-            let is_own = steps.get(step).is_some_and(Step::is_own);
-            let is_tensor = steps.get(step).is_some_and(|step| step.exchange().is_some());
-            let word = match &*kind {
-                "address" if is_numpy => Word::Address,
-                "size" if is_numpy => Word::Size(at),
-                "stride" if is_numpy => Word::Stride(at),
-                "address" if is_own => Word::OwnAddress,
-                "size" if is_own => Word::OwnSize(at),
-                "stride" if is_own => Word::OwnStride(at),
-                "address" if is_tensor => Word::TensorAddress,
-                "size" if is_tensor => Word::TensorSize(at),
-                "stride" if is_tensor => Word::TensorStride(at),
-                "address" | "size" | "stride" => {
-                    return Err(PyTypeError::new_err(
-                        "native code can be given the arrays of NumPy and of libraries whose types have \
-                         DLPack's table of functions, and this is another\nhint: share its memory by `keyprint.asarray`",
-                    ));
-                }
-                "i64" => Word::Int,
-                "f64" => Word::Double,
-                "f32" => Word::Single,
-                kind => match Scalar::of_name(kind) {
-                    Some(scalar) => Word::Scalar(scalar),
-                    None => return Err(PyValueError::new_err(format!("no such word: `{kind}`"))),
-                },
-            };
-            if step >= steps.len() {
-                return Err(PyValueError::new_err("a word is made of a step that is not there"));
+        Ok(match spec.kind {
+            SlotKind::Array(property) if guard.is_numpy() => Self::Array(ArrayKind::Numpy, property),
+            SlotKind::Array(property) if guard.is_own() => Self::Array(ArrayKind::Own, property),
+            SlotKind::Array(property) if guard.exchange().is_some() => {
+                Self::Array(ArrayKind::Tensor, property)
             }
-            found.push((step, word));
-        }
+            SlotKind::Array(_) => {
+                return Err(PyTypeError::new_err(
+                    "native code can be given the arrays of NumPy and of libraries whose types have \
+                     DLPack's table of functions, and this is another\nhint: share its memory by `keyprint.asarray`",
+                ));
+            }
+            SlotKind::Number(Scalar::I64) => Self::Int,
+            SlotKind::Number(Scalar::F64) => Self::Double,
+            SlotKind::Number(Scalar::F32) => Self::Single,
+            SlotKind::Number(scalar) => Self::Scalar(scalar),
+        })
+    }
+}
+
+impl NativeCall {
+    /// Makes a call of its description, for an entry with these guards.
+    pub(super) fn new(py: Python<'_>, spec: &CallSpec, guards: &[ArgumentGuard]) -> PyResult<Self> {
+        let slots = spec
+            .slots
+            .iter()
+            .map(|slot| Ok((slot.get().guard, Slot::new(slot.get(), guards)?)))
+            .collect::<PyResult<Vec<_>>>()?;
+        let output = match &spec.output.get().0 {
+            OutputKind::Nothing => OutputKind::Nothing,
+            OutputKind::One(kind) => OutputKind::One(*kind),
+            OutputKind::Many(kinds, build) => OutputKind::Many(kinds.clone(), build.clone_ref(py)),
+            OutputKind::Choice(all) => OutputKind::Choice(all.iter().map(|one| one.clone_ref(py)).collect()),
+        };
         // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
         // it there for as long as `keep` lives.
-        let function = unsafe { std::mem::transmute::<usize, Function>(address) };
-        let plain = |(step, word): &(usize, Word)| !word.is_number() || steps[*step].is_plain_number();
-        let runs_python = !found.iter().all(plain);
-        let is_address = |word: &Word| matches!(word, Word::Address | Word::OwnAddress | Word::TensorAddress);
-        let in_members = found.iter().filter(|(step, word)| is_address(word) && !steps[*step].is_argument());
-        let held = match unlocks {
-            // What is used without being among the words, and what members hold.
-            Some(others) if others.iter().all(|step| *step < steps.len()) => {
-                others.into_iter().chain(in_members.map(|(step, _)| *step)).collect()
+        let function = unsafe { std::mem::transmute::<usize, Function>(spec.address) };
+        let plain = |(guard, slot): &(usize, Slot)| !slot.is_number() || guards[*guard].is_plain_number();
+        let runs_python = !slots.iter().all(plain);
+        let is_address = |slot: &Slot| matches!(slot, Slot::Array(_, Property::Address));
+        let in_members =
+            slots.iter().filter(|(guard, slot)| is_address(slot) && !guards[*guard].is_argument());
+        let held = match &spec.held {
+            // What is used without being among the slots, and what members hold.
+            Some(others) if others.iter().all(|guard| *guard < guards.len()) => {
+                others.iter().copied().chain(in_members.map(|(guard, _)| *guard)).collect()
             }
-            Some(_) => return Err(PyValueError::new_err("a step is held that is not there")),
+            Some(_) => return Err(PyValueError::new_err("a guard is held that is not there")),
             None => Vec::new(),
         };
-        Ok(Self { function, words: found, output, runs_python, held, keep })
+        Ok(Self { function, slots, output, runs_python, held, keep: spec.keep.clone_ref(py) })
     }
 
-    /// Packs what the steps found and calls the function; nothing if that is not so any more.
+    /// Packs what the guards found and calls the function; nothing if that is not so any more.
     ///
     /// # Safety
     ///
-    /// `values` are what the entry's steps found in this call. If Python code may have run since, or may
+    /// `values` are what the entry's guards found in this call. If Python code may have run since, or may
     /// run while numbers are made of what is no plain number, `careful` is true.
     pub(super) unsafe fn call(
         &self,
         py: Python<'_>,
-        steps: &[Step],
+        guards: &[ArgumentGuard],
         arguments: &[*mut ffi::PyObject],
         values: &mut [*mut ffi::PyObject],
         careful: bool,
@@ -216,13 +159,13 @@ impl NativeCall {
         let mut inline = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut heap = Vec::new();
         let results = match &self.output {
-            Output::Many(kinds, _) => kinds.len(),
+            OutputKind::Many(kinds, _) => kinds.len(),
             _ => 1,
         };
-        let block: &mut [MaybeUninit<u64>] = if self.words.len() + results <= INLINE {
+        let block: &mut [MaybeUninit<u64>] = if self.slots.len() + results <= INLINE {
             &mut inline
         } else {
-            heap.resize(self.words.len() + results, MaybeUninit::uninit());
+            heap.resize(self.slots.len() + results, MaybeUninit::uninit());
             &mut heap
         };
         let mut kept = Vec::new();
@@ -231,40 +174,44 @@ impl NativeCall {
             unsafe {
                 let own = |one: &*mut ffi::PyObject| Bound::from_borrowed_ptr_or_opt(py, *one);
                 let before: Vec<_> = values.iter().map(own).collect();
-                for (place, (step, word)) in
-                    self.words.iter().enumerate().filter(|(_, word)| word.1.is_number())
+                for (place, (guard, slot)) in
+                    self.slots.iter().enumerate().filter(|(_, slot)| slot.1.is_number())
                 {
-                    block[place].write(word.pack(py, &steps[*step], values[*step])?);
+                    block[place].write(slot.pack(py, &guards[*guard], values[*guard])?);
                 }
-                if !pass_quietly(py, steps, arguments, values) {
+                if !pass_quietly(py, guards, arguments, values) {
                     return Ok(None);
                 }
                 kept.extend(values.iter().map(own));
                 drop(before);
             }
         }
-        for (place, (step, word)) in self.words.iter().enumerate() {
-            block[place].write(match word {
-                // The commonest. SAFETY: as the caller promises, and the step says that it is an array.
-                Word::Address => unsafe { ndarray::head(values[*step]).data as u64 },
+        for (place, (guard, slot)) in self.slots.iter().enumerate() {
+            block[place].write(match slot {
+                // The commonest. SAFETY: as the caller promises, and the guard says that it is an array.
+                Slot::Array(ArrayKind::Numpy, Property::Address) => unsafe {
+                    ndarray::head(values[*guard]).data as u64
+                },
                 // SAFETY: as above, of our own.
-                Word::OwnAddress => unsafe { own(py, values[*step]).data as u64 },
-                word if !kept.is_empty() && word.is_number() => continue,
+                Slot::Array(ArrayKind::Own, Property::Address) => unsafe {
+                    own(py, values[*guard]).data as u64
+                },
+                slot if !kept.is_empty() && slot.is_number() => continue,
                 // SAFETY: as the caller promises.
-                word => unsafe { word.pack(py, &steps[*step], values[*step])? },
+                slot => unsafe { slot.pack(py, &guards[*guard], values[*guard])? },
             });
         }
         for at in 0..results {
-            block[self.words.len() + at].write(0);
+            block[self.slots.len() + at].write(0);
         }
         if let Some(start) = start {
-            block[self.words.len()].write(start);
+            block[self.slots.len()].write(start);
         }
         // While others run Python, members of objects may be rebound: what they held stays.
         let held: &[usize] = if kept.is_empty() { &self.held } else { &[] };
-        let words = block.as_mut_ptr().cast();
-        // SAFETY: the function takes this many words, as whoever made it said; the values are what the steps found.
-        let status = unsafe { with_arrays(held, values, || (self.function)(words)) };
+        let slots = block.as_mut_ptr().cast();
+        // SAFETY: the function takes this many slots, as whoever made it said; the values are what the guards found.
+        let status = unsafe { with_arrays(held, values, || (self.function)(slots)) };
         // What stopped it comes before what it has printed.
         let error = (status != 0).then(|| self.error(py, status));
         if output::is_pending() {
@@ -274,17 +221,17 @@ impl NativeCall {
             return Err(error);
         }
         // SAFETY: written above, whatever the function did with it since.
-        let result = |at: usize| unsafe { block[self.words.len() + at].assume_init() };
+        let result = |at: usize| unsafe { block[self.slots.len() + at].assume_init() };
         Ok(Some(match &self.output {
-            Output::Nothing => py.None().into_ptr(),
-            Output::One(kind) => kind.read(py, result(0)),
-            Output::Choice(all) => match usize::try_from(result(0)).ok().and_then(|at| all.get(at)) {
+            OutputKind::Nothing => py.None().into_ptr(),
+            OutputKind::One(kind) => kind.read(py, result(0)),
+            OutputKind::Choice(all) => match usize::try_from(result(0)).ok().and_then(|at| all.get(at)) {
                 Some(found) => found.clone_ref(py).into_ptr(),
                 None => return Err(PyRuntimeError::new_err("the kernel chose what is not there")),
             },
-            Output::Many(kinds, build) => {
+            OutputKind::Many(kinds, build) => {
                 // SAFETY: each is a new reference.
-                let own = |(at, kind): (usize, &Result)| unsafe {
+                let own = |(at, kind): (usize, &ResultKind)| unsafe {
                     Bound::from_owned_ptr(py, kind.read(py, result(at)))
                 };
                 let items: Vec<Bound<'_, PyAny>> = kinds.iter().enumerate().map(own).collect();
@@ -297,7 +244,7 @@ impl NativeCall {
     pub(super) fn start(&self, py: Python<'_>, start: &Bound<'_, PyAny>) -> PyResult<u64> {
         let found = self.keep.bind(py).call_method1(intern!(py, "start_of"), (start,))?.extract::<u64>()?;
         match &self.output {
-            Output::Choice(all) if (found as usize) < all.len() => Ok(found),
+            OutputKind::Choice(all) if (found as usize) < all.len() => Ok(found),
             _ => Err(PyRuntimeError::new_err("native code begins where it cannot")),
         }
     }
@@ -311,9 +258,9 @@ impl NativeCall {
     pub(super) fn owned(&self, all: &mut Vec<*mut ffi::PyObject>) {
         all.push(self.keep.as_ptr());
         match &self.output {
-            Output::Choice(choices) => all.extend(choices.iter().map(Py::as_ptr)),
-            Output::Many(_, build) => all.push(build.as_ptr()),
-            Output::Nothing | Output::One(_) => {}
+            OutputKind::Choice(choices) => all.extend(choices.iter().map(Py::as_ptr)),
+            OutputKind::Many(_, build) => all.push(build.as_ptr()),
+            OutputKind::Nothing | OutputKind::One(_) => {}
         }
     }
 
@@ -332,7 +279,7 @@ impl NativeCall {
     }
 }
 
-impl Word {
+impl Slot {
     /// Whether it is made of a number, which may run Python code.
     fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Double | Self::Single | Self::Scalar(_))
@@ -340,38 +287,41 @@ impl Word {
 
     /// # Safety
     ///
-    /// `value` is a live object that passed the step.
-    unsafe fn pack(&self, py: Python<'_>, step: &Step, value: *mut ffi::PyObject) -> PyResult<u64> {
+    /// `value` is a live object that passed the guard.
+    unsafe fn pack(&self, py: Python<'_>, guard: &ArgumentGuard, value: *mut ffi::PyObject) -> PyResult<u64> {
         match self {
-            // SAFETY: the step says that this is an array.
-            Self::Address | Self::Size(_) | Self::Stride(_) => unsafe {
-                let head = ndarray::head(value);
-                Ok(match self {
-                    Self::Size(at) if *at < head.ndim as usize => *head.shape.add(*at) as u64,
-                    Self::Stride(at) if *at < head.ndim as usize => *head.strides.add(*at) as u64,
-                    Self::Address => head.data as u64,
-                    _ => return Err(no_dimension()),
-                })
-            },
-            Self::TensorAddress | Self::TensorSize(_) | Self::TensorStride(_) => {
-                let spec = step.exchange().expect("checked when the call was made");
+            Self::Array(ArrayKind::Numpy, property) => {
+                // SAFETY: the guard says that this is an array.
+                let head = unsafe { ndarray::head(value) };
+                let is_there = |at: usize| at < head.ndim as usize;
+                match *property {
+                    Property::Address => Ok(head.data as u64),
+                    // SAFETY: an array has as many sizes as dimensions.
+                    Property::Size(at) if is_there(at) => Ok(unsafe { *head.shape.add(at) } as u64),
+                    // SAFETY: an array has as many strides as dimensions.
+                    Property::Stride(at) if is_there(at) => Ok(unsafe { *head.strides.add(at) } as u64),
+                    Property::Size(_) | Property::Stride(_) => Err(no_dimension()),
+                }
+            }
+            Self::Array(ArrayKind::Tensor, property) => {
+                let spec = guard.exchange().expect("checked when the call was made");
                 // SAFETY: a live object.
                 let value = unsafe { Borrowed::from_ptr(py, value) };
                 let tensor = spec.fits(&value)?;
                 let tensor: DlTensor = tensor.ok_or_else(|| PyRuntimeError::new_err("a tensor changed"))?;
-                Ok(match self {
-                    Self::TensorSize(at) => tensor.size(*at).ok_or_else(no_dimension)? as u64,
-                    Self::TensorStride(at) => tensor.stride_in_bytes(*at).ok_or_else(no_dimension)? as u64,
-                    _ => tensor.first() as u64,
+                Ok(match *property {
+                    Property::Address => tensor.first() as u64,
+                    Property::Size(at) => tensor.size(at).ok_or_else(no_dimension)? as u64,
+                    Property::Stride(at) => tensor.stride_in_bytes(at).ok_or_else(no_dimension)? as u64,
                 })
             }
-            Self::OwnAddress | Self::OwnSize(_) | Self::OwnStride(_) => {
-                // SAFETY: the step says that this is an array of our own.
+            Self::Array(ArrayKind::Own, property) => {
+                // SAFETY: the guard says that this is an array of our own.
                 let array = unsafe { own(py, value) };
-                Ok(match self {
-                    Self::OwnSize(at) => array.size(*at).ok_or_else(no_dimension)? as u64,
-                    Self::OwnStride(at) => array.stride(*at).ok_or_else(no_dimension)? as u64,
-                    _ => array.data as u64,
+                Ok(match *property {
+                    Property::Address => array.data as u64,
+                    Property::Size(at) => array.size(at).ok_or_else(no_dimension)? as u64,
+                    Property::Stride(at) => array.stride(at).ok_or_else(no_dimension)? as u64,
                 })
             }
             Self::Scalar(Scalar::F64) => double(py, value).map(f64::to_bits),

@@ -37,8 +37,8 @@ pub(crate) struct Holder {
     pub(crate) process: u32,
     /// When the process started, in the kernel's ticks: ids are reused.
     started: u64,
-    /// The world in which its id means something: host and namespace.
-    world: String,
+    /// What its id means something in: host and namespace of processes.
+    namespace: String,
 }
 
 impl Disk {
@@ -93,7 +93,7 @@ impl KeyLock {
     /// Says who holds it. Only for people and for noticing a dead holder, so failing is no harm.
     fn sign(&self, io: &Io, path: &Path) {
         if let Some(holder) = Holder::this() {
-            let text = format!("{} {} {}\n", holder.process, holder.started, holder.world);
+            let text = format!("{} {} {}\n", holder.process, holder.started, holder.namespace);
             let _ = io.overwrite(&self.file, path, text.as_bytes());
         }
     }
@@ -113,7 +113,7 @@ impl Drop for KeyLock {
 impl Holder {
     fn this() -> Option<Self> {
         let process = std::process::id();
-        Some(Self { process, started: started(process)?, world: world() })
+        Some(Self { process, started: started(process)?, namespace: namespace() })
     }
 
     fn read(file: &File) -> Option<Self> {
@@ -123,12 +123,12 @@ impl Holder {
         let mut words = text.splitn(3, ' ');
         let process = words.next()?.parse().ok()?;
         let started = words.next()?.parse().ok()?;
-        Some(Self { process, started, world: words.next()?.to_owned() })
+        Some(Self { process, started, namespace: words.next()?.to_owned() })
     }
 
     /// Whether the process is known to be gone: it is of this host and namespace, and not there.
     pub(crate) fn is_dead(&self) -> bool {
-        self.world == world() && started(self.process) != Some(self.started)
+        self.namespace == namespace() && started(self.process) != Some(self.started)
     }
 }
 
@@ -145,7 +145,7 @@ fn started(process: u32) -> Option<u64> {
 }
 
 /// Where process ids mean something: the host, since it started, and the namespace.
-fn world() -> String {
+fn namespace() -> String {
     static WORLD: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let text = || {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

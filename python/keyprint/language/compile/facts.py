@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from ...dispatch.argument import Argument
+    from ...dispatch.signatures.argument import Argument
     from ...functions.sources import Sources
 
 __all__ = ["Facts"]

@@ -1,4 +1,4 @@
-//! [`Step`]: one look at the arguments of a call. An entry is for a call if every step passes.
+//! [`ArgumentGuard`]: one look at the arguments of a call. An entry is for a call if every guard passes.
 
 use std::cell::Cell;
 
@@ -6,9 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::array::{ExchangeSpec, NumpySpec};
+use super::spec::{CheckKind, GuardSpec, SourceKind};
 use crate::guard::{Held, dict_version};
 use crate::layout::{self, Attributes};
 use crate::member::{self, Member};
@@ -20,11 +21,11 @@ use crate::walk::plan::{assigned_version, type_version};
 enum Source {
     /// An argument, by parameter.
     Argument(usize),
-    /// A member of what an earlier step looked at.
+    /// A member of what an earlier guard looked at.
     Member(usize, Member),
-    /// An item of a tuple that an earlier step looked at.
+    /// An item of a tuple that an earlier guard looked at.
     Item(usize, usize),
-    /// What an earlier step looked at.
+    /// What an earlier guard looked at.
     Again(usize),
 }
 
@@ -67,10 +68,10 @@ enum Divisibility {
     Neither,
 }
 
-pub(super) struct Step {
+pub(super) struct ArgumentGuard {
     source: Source,
     check: Check,
-    /// Whether passing the step may run Python code, after which nothing that was found is certain.
+    /// Whether passing the guard may run Python code, after which nothing that was found is certain.
     pub(super) runs_python: bool,
     /// What a member was when it was last looked for in the dict of its owner.
     last: Cell<*mut ffi::PyObject>,
@@ -85,7 +86,7 @@ type DictState = (*mut ffi::PyObject, u64);
 
 const NO_DICT: DictState = (std::ptr::null_mut(), 0);
 
-/// Whether a step passes. An error is left where Python looks for it.
+/// Whether a guard passes. An error is left where Python looks for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Verdict {
@@ -199,7 +200,7 @@ struct Owner<'py> {
 impl<'py> Owner<'py> {
     const NOBODY: Self = Self { at: usize::MAX, attributes: Attributes::Empty, unchanged: false };
 
-    fn new(at: usize, object: &Bound<'py, PyAny>, step: &Step) -> Self {
+    fn new(at: usize, object: &Bound<'py, PyAny>, guard: &ArgumentGuard) -> Self {
         let attributes = layout::attributes(object);
         let now = match &attributes {
             Attributes::Dict(dict) => {
@@ -209,10 +210,10 @@ impl<'py> Owner<'py> {
             }
             _ => NO_DICT,
         };
-        let unchanged = now != NO_DICT && step.dict.get() == now;
+        let unchanged = now != NO_DICT && guard.dict.get() == now;
         if !unchanged {
-            step.dict.set(NO_DICT);
-            step.next.set(now);
+            guard.dict.set(NO_DICT);
+            guard.next.set(now);
         }
         Self { at, attributes, unchanged }
     }
@@ -223,7 +224,94 @@ fn is(known: &Py<PyType>, class: *mut ffi::PyTypeObject) -> bool {
     known.as_ptr().cast::<ffi::PyTypeObject>() == class
 }
 
+impl Source {
+    /// Makes a source of its description, and returns what is there.
+    fn new<'py>(
+        py: Python<'py>,
+        spec: &SourceKind,
+        arguments: &Bound<'py, PyTuple>,
+        values: &[Option<Bound<'py, PyAny>>],
+    ) -> PyResult<(Self, Option<Bound<'py, PyAny>>)> {
+        let earlier = |of: usize| -> PyResult<Bound<'py, PyAny>> {
+            let value = values.get(of).cloned().flatten();
+            value.ok_or_else(|| PyValueError::new_err("a guard looks at what is not there"))
+        };
+        Ok(match spec {
+            SourceKind::Argument { at } => (Self::Argument(*at), Some(arguments.get_item(*at)?)),
+            SourceKind::Again { of } => (Self::Again(*of), Some(earlier(*of)?)),
+            SourceKind::Item { of, at } => {
+                (Self::Item(*of, *at), Some(earlier(*of)?.cast::<PyTuple>()?.get_item(*at)?))
+            }
+            SourceKind::Member { of, name } => {
+                let owner = earlier(*of)?;
+                let member = Member::new(&owner.get_type(), name.bind(py));
+                let Ok(value) = member.read(&owner) else {
+                    return Err(PyValueError::new_err("nobody knows where the member is"));
+                };
+                let value = value.map(|value| value.to_owned());
+                (Self::Member(*of, member), value)
+            }
+        })
+    }
+}
+
 impl Check {
+    /// Makes a check of its description, from an object that passes it.
+    fn new(py: Python<'_>, spec: &CheckKind, value: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let value = match (spec, value) {
+            (CheckKind::Absent, _) => return Ok(Self::Absent),
+            (_, Some(value)) => value,
+            (_, None) => return Err(PyValueError::new_err("a member is gone")),
+        };
+        Ok(match spec {
+            CheckKind::Absent => Self::Absent,
+            CheckKind::Exact => Self::Exact(value.get_type().unbind()),
+            CheckKind::Divides { by } => {
+                let known = divisibility(value.as_ptr(), *by);
+                Self::Divides(*by, known.ok_or_else(|| PyValueError::new_err("an int too large"))?)
+            }
+            CheckKind::Equal => Self::Equal(value.clone().unbind()),
+            CheckKind::Same => Self::Same(Held::of(value)),
+            CheckKind::Tuple => {
+                let tuple = value.cast::<PyTuple>()?;
+                let length = tuple.len() as isize;
+                match tuple.is_exact_instance_of::<PyTuple>() {
+                    true => Self::Tuple(length),
+                    false => Self::NamedTuple(tuple.get_type().unbind(), length),
+                }
+            }
+            CheckKind::Numpy { multiple } => {
+                if Some(value.get_type_ptr()) != ndarray_type(py) {
+                    return Err(PyValueError::new_err("not a NumPy array any more"));
+                }
+                // SAFETY: the type was just checked.
+                Self::Numpy(unsafe { NumpySpec::of(py, value.as_ptr(), *multiple) })
+            }
+            CheckKind::Own => {
+                let array = value.cast::<NdArray>()?;
+                Self::Own(array.get_type_ptr(), array.get().spec)
+            }
+            CheckKind::Number { is_float } => Self::Number { float: *is_float },
+            CheckKind::Exchange { multiple } => {
+                let spec = ExchangeSpec::of(value, *multiple)?;
+                let spec = spec.ok_or_else(|| PyValueError::new_err("the type offers no table"))?;
+                Self::Exchange(Box::new((value.get_type().unbind(), spec)))
+            }
+            CheckKind::Object | CheckKind::Whole => {
+                let class = value.get_type();
+                match (assigned_version(&class), member::count(value), spec) {
+                    (0, ..) => return Err(PyValueError::new_err("the class has no version")),
+                    (version, _, CheckKind::Object) => Self::Object(class.unbind(), version),
+                    (version, Some(count), _) => Self::Whole(class.unbind(), version, count),
+                    (_, None, _) => return Err(PyValueError::new_err("nobody knows the attributes")),
+                }
+            }
+            CheckKind::Signature { of, expected } => {
+                Self::Signature { of: of.clone_ref(py), expected: expected.clone_ref(py) }
+            }
+        })
+    }
+
     /// Whether an object of a class is what it must be: the less common checks.
     ///
     /// # Safety
@@ -290,96 +378,18 @@ impl Check {
     }
 }
 
-impl Step {
-    /// Reads a step as the Python half writes it, `(source, check)`, and takes from the arguments at
-    /// hand what it compares with. `values` are what earlier steps looked at.
+impl ArgumentGuard {
+    /// Makes a guard of its description, and takes from the arguments at hand what it compares with.
+    /// `values` are what earlier guards looked at.
     pub(super) fn new<'py>(
-        step: &Bound<'py, PyTuple>,
+        py: Python<'py>,
+        spec: &GuardSpec,
         arguments: &Bound<'py, PyTuple>,
         values: &mut Vec<Option<Bound<'py, PyAny>>>,
     ) -> PyResult<Self> {
-        let py = step.py();
-        let (source, check): (Bound<'py, PyTuple>, Bound<'py, PyTuple>) = step.extract()?;
-        let earlier = |at: usize| -> PyResult<Bound<'py, PyAny>> {
-            let found = values.get(at).cloned().flatten();
-            found.ok_or_else(|| PyValueError::new_err("a step looks at what is not there"))
-        };
-        let kind: String = source.get_item(0)?.extract()?;
-        let at: usize = source.get_item(1)?.extract()?;
-        let (source, value) = match &*kind {
-            "argument" => (Source::Argument(at), Some(arguments.get_item(at)?)),
-            "step" => (Source::Again(at), Some(earlier(at)?)),
-            "item" => {
-                let item: usize = source.get_item(2)?.extract()?;
-                (Source::Item(at, item), Some(earlier(at)?.cast::<PyTuple>()?.get_item(item)?))
-            }
-            "member" => {
-                let owner = earlier(at)?;
-                let name = source.get_item(2)?.cast_into::<PyString>()?;
-                let member = Member::new(&owner.get_type(), &name);
-                let Ok(value) = member.read(&owner) else {
-                    return Err(PyValueError::new_err("nobody knows where the member is"));
-                };
-                let value = value.map(|value| value.to_owned());
-                (Source::Member(at, member), value)
-            }
-            _ => return Err(PyValueError::new_err("no such source")),
-        };
+        let (source, value) = Source::new(py, &spec.source.get().0, arguments, values)?;
         values.push(value.clone());
-        let kind: String = check.get_item(0)?.extract()?;
-        let there = || value.as_ref().ok_or_else(|| PyValueError::new_err("a member is gone"));
-        let check = match &*kind {
-            "absent" => Check::Absent,
-            "exact" => Check::Exact(there()?.get_type().unbind()),
-            "divides" => {
-                let by: i64 = check.get_item(1)?.extract()?;
-                let found = divisibility(there()?.as_ptr(), by);
-                Check::Divides(by, found.ok_or_else(|| PyValueError::new_err("an int too large"))?)
-            }
-            "equal" => Check::Equal(there()?.clone().unbind()),
-            "same" => Check::Same(Held::of(there()?)),
-            "tuple" => {
-                let tuple = there()?.cast::<PyTuple>()?;
-                let length = tuple.len() as isize;
-                match tuple.is_exact_instance_of::<PyTuple>() {
-                    true => Check::Tuple(length),
-                    false => Check::NamedTuple(tuple.get_type().unbind(), length),
-                }
-            }
-            "numpy" => {
-                let array = there()?;
-                if Some(array.get_type_ptr()) != ndarray_type(py) {
-                    return Err(PyValueError::new_err("not a NumPy array any more"));
-                }
-                // SAFETY: the type was just checked.
-                Check::Numpy(unsafe { NumpySpec::of(py, array.as_ptr(), check.get_item(1)?.extract()?) })
-            }
-            "own" => {
-                let array = there()?.cast::<NdArray>()?;
-                Check::Own(array.get_type_ptr(), array.get().spec)
-            }
-            "number" => Check::Number { float: check.get_item(1)?.extract()? },
-            "exchange" => {
-                let array = there()?;
-                let spec = ExchangeSpec::of(array, check.get_item(1)?.extract()?)?;
-                let spec = spec.ok_or_else(|| PyValueError::new_err("the type offers no table"))?;
-                Check::Exchange(Box::new((array.get_type().unbind(), spec)))
-            }
-            "object" | "whole" => {
-                let object = there()?;
-                let class = object.get_type();
-                match (assigned_version(&class), member::count(object), &*kind) {
-                    (0, ..) => return Err(PyValueError::new_err("the class has no version")),
-                    (version, _, "object") => Check::Object(class.unbind(), version),
-                    (version, Some(count), _) => Check::Whole(class.unbind(), version, count),
-                    (_, None, _) => return Err(PyValueError::new_err("nobody knows the attributes")),
-                }
-            }
-            "signature" => {
-                Check::Signature { of: check.get_item(1)?.unbind(), expected: check.get_item(2)?.unbind() }
-            }
-            _ => return Err(PyValueError::new_err("no such check")),
-        };
+        let check = Check::new(py, &spec.check.get().0, value.as_ref())?;
         let runs_python = matches!(check, Check::Signature { .. } | Check::Exchange(..));
         let (last, dict, next) = (Cell::new(std::ptr::null_mut()), Cell::new(NO_DICT), Cell::new(NO_DICT));
         Ok(Self { source, check, runs_python, last, dict, next })
@@ -389,14 +399,14 @@ impl Step {
     ///
     /// # Safety
     ///
-    /// `arguments` are live objects, as many as parameters; `values` are what earlier steps found.
+    /// `arguments` are live objects, as many as parameters; `values` are what earlier guards found.
     #[inline(always)]
     unsafe fn find<'py>(
         &self,
         py: Python<'py>,
         arguments: &[*mut ffi::PyObject],
         values: &[*mut ffi::PyObject],
-        steps: &[Step],
+        guards: &[ArgumentGuard],
         owner: &mut Owner<'py>,
         searched: &mut bool,
     ) -> *mut ffi::PyObject {
@@ -413,7 +423,7 @@ impl Step {
             unsafe {
                 let object = Borrowed::from_ptr(py, values[*at]);
                 if owner.at != *at {
-                    *owner = Owner::new(*at, &object, &steps[*at]);
+                    *owner = Owner::new(*at, &object, &guards[*at]);
                     if owner.unchanged && !member.is_slot() {
                         return self.last.get();
                     }
@@ -434,7 +444,7 @@ impl Step {
         }
     }
 
-    /// Whether the step passes; `found` is what it looks at.
+    /// Whether the guard passes; `found` is what it looks at.
     ///
     /// # Safety
     ///
@@ -461,7 +471,7 @@ impl Step {
         unsafe { self.check.passes(py, class, found) }
     }
 
-    /// The objects that the step owns, for the collector.
+    /// The objects that the guard owns, for the collector.
     pub(super) fn owned(&self) -> impl Iterator<Item = *mut ffi::PyObject> {
         let (first, second) = match &self.check {
             Check::Exact(class)
@@ -530,28 +540,28 @@ pub(super) unsafe fn own<'a>(py: Python<'a>, array: *mut ffi::PyObject) -> &'a N
     }
 }
 
-/// The same, of the steps that run no Python code: after the others have run theirs, this says what is so.
+/// The same, of the guards that run no Python code: after the others have run theirs, this says what is so.
 ///
 /// # Safety
 ///
 /// As for [`pass`].
 pub(super) unsafe fn pass_quietly(
     py: Python<'_>,
-    steps: &[Step],
+    guards: &[ArgumentGuard],
     arguments: &[*mut ffi::PyObject],
     values: &mut [*mut ffi::PyObject],
 ) -> bool {
     let mut owner = Owner::NOBODY;
     let mut searched = false;
-    for (at, step) in steps.iter().enumerate() {
-        // SAFETY: as the caller promises; the steps before this one have passed, now or before.
+    for (at, guard) in guards.iter().enumerate() {
+        // SAFETY: as the caller promises; the guards before this one have passed, now or before.
         unsafe {
-            let found = step.find(py, arguments, values, steps, &mut owner, &mut searched);
+            let found = guard.find(py, arguments, values, guards, &mut owner, &mut searched);
             values[at] = found;
-            if !step.runs_python && step.passes(py, found) != Verdict::Pass {
+            if !guard.runs_python && guard.passes(py, found) != Verdict::Pass {
                 return false;
             }
-            if found.is_null() && step.runs_python {
+            if found.is_null() && guard.runs_python {
                 return false;
             }
         }
@@ -559,16 +569,16 @@ pub(super) unsafe fn pass_quietly(
     true
 }
 
-/// Whether all steps pass. `values` receives what each looked at.
+/// Whether all guards pass. `values` receives what each looked at.
 ///
 /// # Safety
 ///
-/// `arguments` are live objects, as many as parameters; there are as many values as steps. If any step
-/// runs Python code, `kept` is given: what was found is owned by it, so that later steps can look at it.
+/// `arguments` are live objects, as many as parameters; there are as many values as guards. If any guard
+/// runs Python code, `kept` is given: what was found is owned by it, so that later guards can look at it.
 #[inline]
 pub(super) unsafe fn pass<'py>(
     py: Python<'py>,
-    steps: &[Step],
+    guards: &[ArgumentGuard],
     arguments: &[*mut ffi::PyObject],
     values: &mut [*mut ffi::PyObject],
     mut kept: Option<&mut Vec<Option<Bound<'py, PyAny>>>>,
@@ -576,19 +586,19 @@ pub(super) unsafe fn pass<'py>(
     let mut owner = Owner::NOBODY;
     // Whether members were searched for, and Python code ran.
     let (mut searched, mut ran) = (false, false);
-    for (at, step) in steps.iter().enumerate() {
-        // SAFETY: as the caller promises; the steps before this one have passed.
+    for (at, guard) in guards.iter().enumerate() {
+        // SAFETY: as the caller promises; the guards before this one have passed.
         unsafe {
-            let found = step.find(py, arguments, values, steps, &mut owner, &mut searched);
+            let found = guard.find(py, arguments, values, guards, &mut owner, &mut searched);
             values[at] = found;
             if let Some(kept) = &mut kept {
                 kept.push(Bound::from_borrowed_ptr_or_opt(py, found));
             }
-            match step.passes(py, found) {
+            match guard.passes(py, found) {
                 Verdict::Pass => {}
                 verdict => return verdict,
             }
-            if step.runs_python {
+            if guard.runs_python {
                 // Attributes that were found before may be elsewhere now.
                 owner = Owner::NOBODY;
                 ran = true;
@@ -597,8 +607,8 @@ pub(super) unsafe fn pass<'py>(
     }
     if searched && !ran {
         // All members of all objects were found while nothing could change.
-        for step in steps.iter().filter(|step| step.next.get() != NO_DICT) {
-            step.dict.set(step.next.replace(NO_DICT));
+        for guard in guards.iter().filter(|guard| guard.next.get() != NO_DICT) {
+            guard.dict.set(guard.next.replace(NO_DICT));
         }
     }
     Verdict::Pass

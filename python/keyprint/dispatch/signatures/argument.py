@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .._native import _dlpack_spec, _short_text, fingerprint
-from ..errors import SignatureError
+from ..._native import _dlpack_spec, _short_text, fingerprint
+from ...errors import SignatureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .._native import Fingerprint
+    from ..._native import Fingerprint
 
 __all__ = ["Argument", "foreign_array", "numpy_array", "type_name"]
 
@@ -26,7 +26,7 @@ class Argument:
 
     __slots__ = (
         *("aligned", "device", "divisibility", "dtype", "element", "kind", "layout", "members", "ndim"),
-        *("needs_grad", "python_type", "signature", "step", "type", "value", "writable"),
+        *("guard", "needs_grad", "python_type", "signature", "type", "value", "writable"),
     )
 
     kind: str
@@ -46,13 +46,18 @@ class Argument:
     members: dict[Any, Argument] | None
     #: The digest of what counts, where nothing else says it.
     signature: Fingerprint | None
-    #: The step by which the dispatcher reads it.
-    step: int
+    #: The number of the argument guard that looks at it.
+    guard: int
 
     def __init__(self, kind: str, **known: Any) -> None:
         for name in self.__slots__:
             setattr(self, name, known.get(name))
         self.kind = kind
+
+    def guarded_by(self, guard: int) -> Argument:
+        """Say which argument guard looks at it."""
+        self.guard = guard
+        return self
 
     def identity(self) -> tuple[object, ...]:
         """Return what counts, as a plain value."""

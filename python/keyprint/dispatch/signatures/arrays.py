@@ -1,0 +1,103 @@
+"""Arguments that are arrays: they count by their specification."""
+
+from __future__ import annotations
+
+import sys
+
+from ..._native import Check, NdArray, Source, _array_spec, fingerprint
+from ...errors import SignatureError
+from ...fingerprints.kinds import is_a
+from ...functions.access_paths import function_of, lookup
+from ...functions.reads import HOW, grow, spoken, where_of
+from .argument import Argument, foreign_array, numpy_array, type_name
+from .inspection import is_array, is_computed, stored, stored_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...functions.reads import Node
+    from .signature import SignatureMaker
+
+
+def take_own_array(maker: SignatureMaker, value: NdArray, source: Source) -> Argument:
+    # The same as an array of NumPy that is laid out so: what is compiled for one is good for the other.
+    argument = Argument("array", type="numpy.ndarray", layout="C", writable=True)
+    kinds = {"b": "", "i": "int", "u": "uint", "f": "float"}
+    name = value.scalar
+    argument.dtype = name if name == "bool" else kinds[name[0]] + name[1:]
+    argument.ndim, argument.needs_grad = value.ndim, value.needs_grad or None
+    argument.element = value.element_shape or None
+    return argument.guarded_by(maker.add_guard(source, Check.own()))
+
+
+def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> Argument | None:
+    kind = type(value)
+    multiple = maker.options.align.get(path, 0)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind is getattr(numpy, "ndarray", None):
+        guard = maker.add_guard(source, Check.numpy(multiple))
+        if value.dtype.names is not None:
+            # The names of fields can be changed in place.
+            maker.add_guard(source, Check.signature(_dtype_digest, _dtype_digest(value)))
+        return numpy_array(value, multiple).guarded_by(guard)
+    if hasattr(kind, "__dlpack_c_exchange_api__"):
+        found = _array_spec(value, multiple)
+        if found is not None:
+            guard = maker.add_guard(source, Check.exchange(multiple))
+            dtype, ndim, layout, device, needs_grad, aligned = found
+            argument = Argument("array", dtype=dtype, ndim=ndim, layout=layout, needs_grad=needs_grad)
+            argument.device = device
+            argument.type = type_name(value)
+            argument.aligned = aligned if multiple else None
+            return argument.guarded_by(guard)
+    if not is_array(value):
+        return None
+    describe = numpy_array if is_a(value, getattr(numpy, "ndarray", ())) else foreign_array
+    maker.add_guard(source, Check.exact())
+
+    def signature(value: Any) -> bytes:
+        return bytes(fingerprint(describe(value, multiple).identity()))
+
+    argument = describe(value, multiple)
+    return argument.guarded_by(maker.add_guard(source, Check.signature(signature, signature(value))))
+
+
+def take_beside_elements(
+    maker: SignatureMaker, array: Argument, value: Any, node: Node, path: str, members: str
+) -> None:
+    """Take what is read of an array besides its elements: what its class or the program put on it."""
+    cls = type(value)
+    if "whole" in node.get(HOW, ()) and is_a(value, getattr(sys.modules.get("numpy"), "ndarray", ())):
+        # What is handed on may be asked for anything that was put on it.
+        for name in stored_names(value):
+            grow(node, (name,), "whole", where_of(node))
+    for name in [name for name in node if name != HOW]:
+        child: Any = node[name]
+        found = stored(value, name)
+        place = f"{path}.{name}"
+        if found:
+            source = Source.member(array.guard, name)
+            taken = maker.take_any(found[0], child, source, place, in_object="value", members=members)
+            array.members = {**(array.members or {}), name: taken}
+            continue
+        maker.add_guard(Source.member(array.guard, name), Check.absent())
+        if not maker.guards.type(cls):
+            maker.guards.set_recheck(lambda: False)
+        for attribute in lookup(cls, name):
+            owner = next(base for base in cls.__mro__ if name in vars(base))
+            if maker.rules.packages.version_of(owner.__module__) is not None:
+                continue
+            function = function_of(attribute)
+            if function is None and is_computed(attribute):
+                raise SignatureError(
+                    f"the argument `{maker.name}` computes `{place}` in a property ({spoken(child)})",
+                    code="argument-type",
+                    hint="store the value in a plain attribute, or pass it by itself",
+                )
+            inner = function if function is not None else getattr(attribute, "__func__", attribute)
+            maker.count(f"class attribute {place}", maker.resolution(inner))
+
+
+def _dtype_digest(array: Any) -> bytes:
+    return bytes(fingerprint(array.dtype))
