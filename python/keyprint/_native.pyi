@@ -12,6 +12,10 @@ _R = TypeVar("_R")
 
 ENCODING_VERSION: Final[int]
 
+_Pair: TypeAlias = tuple[_R, _R]
+_Fixed: TypeAlias = tuple[int, Sequence[int]]
+_ArrayOf: TypeAlias = tuple[str, int, Sequence[int] | None]
+_Named: TypeAlias = Sequence[tuple[str, Any]]
 _AnyKey: TypeAlias = Key | Fingerprint
 _Artifact: TypeAlias = bytes | bytearray | memoryview | dict[str, bytes]
 
@@ -391,6 +395,93 @@ class Jit:
     def clear(self) -> None: ...
     def __len__(self) -> int: ...
 
+@final
+class CompileTimeValue:
+    """Something that is known when a kernel is compiled."""
+
+    @staticmethod
+    def scalar(name: str, /) -> CompileTimeValue: ...
+    @staticmethod
+    def tensor_type(shape: Sequence[int], scalar: str, /) -> CompileTimeValue: ...
+    @staticmethod
+    def struct_type(name: str, members: _Named, methods: _Named, /) -> CompileTimeValue: ...
+    @staticmethod
+    def enumerated(member: Any, value: int, *, is_int: bool) -> CompileTimeValue: ...
+    @staticmethod
+    def builtin(name: str, /) -> CompileTimeValue: ...
+    @staticmethod
+    def function(function: Any, bound: Any = None, /) -> CompileTimeValue: ...
+    @staticmethod
+    def tuple(items: Sequence[Any], /) -> CompileTimeValue: ...
+    @staticmethod
+    def tensor(shape: Sequence[int], scalar: str, items: Sequence[Any], /) -> CompileTimeValue: ...
+    @staticmethod
+    def array(
+        name: str,
+        scalar: str,
+        ndim: int,
+        *,
+        element: Sequence[int] | None,
+        lanes_in_shape: bool,
+        contiguous: bool,
+        read_only: _Pair[str] | None,
+        fixed: _Fixed | None,
+    ) -> CompileTimeValue: ...
+    @staticmethod
+    def number(name: str, scalar: str, *, can_be_constant: bool) -> CompileTimeValue: ...
+    @staticmethod
+    def numbers(shape: Sequence[int], scalar: str, names: Sequence[str], /) -> CompileTimeValue: ...
+    @staticmethod
+    def struct(members: _Named, kind: CompileTimeValue | None, /) -> CompileTimeValue: ...
+    @staticmethod
+    def object(object: Any, label: str, /) -> CompileTimeValue: ...
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def is_function(self) -> bool: ...
+    @property
+    def array_of(self) -> _ArrayOf | None: ...
+    def is_same(self, other: CompileTimeValue, /) -> bool: ...
+
+@final
+class AnnotationValue:
+    """What a parameter, or the result of a function, is annotated with."""
+
+    @staticmethod
+    def missing() -> AnnotationValue: ...
+    @staticmethod
+    def template() -> AnnotationValue: ...
+    @staticmethod
+    def array() -> AnnotationValue: ...
+    @staticmethod
+    def object() -> AnnotationValue: ...
+    @staticmethod
+    def type(value: CompileTimeValue, /) -> AnnotationValue: ...
+
+@final
+class ParameterValue:
+    """A parameter of a function that is inlined."""
+
+    def __new__(cls, name: str, annotation: AnnotationValue, default: Sequence[Any], /) -> ParameterValue: ...
+
+@final
+class FunctionSource:
+    """The source of a function, and what it takes and returns."""
+
+    def __new__(
+        cls,
+        name: str,
+        file: str,
+        *,
+        line: int,
+        indent: int,
+        text: str,
+        parameters: Sequence[ParameterValue],
+        returns: AnnotationValue,
+    ) -> FunctionSource: ...
+
+def _read_status(status: int, /) -> tuple[str, int] | None: ...
+def _builtin_names() -> list[str]: ...
 def _fill_hooks(**hooks: Any) -> None: ...
 def _add_context(
     object: Any,

@@ -43,3 +43,14 @@ def test_every_public_name_is_there() -> None:
     assert all(hasattr(keyprint, name) for name in keyprint.__all__)
     assert set(keyprint.__all__) <= set(dir(keyprint))
     assert not hasattr(keyprint, "no_such_name")
+
+
+def test_every_name_of_the_language_leads_somewhere() -> None:
+    from keyprint._native import _builtin_names
+    from keyprint.language.builtin import BUILTINS
+    from keyprint.language.names import NAMES
+
+    assert all(getattr(keyprint, name) is not None for name in NAMES)
+    # The compiler's list is the only one: what works outside of kernels is beside it.
+    assert set(BUILTINS) <= set(_builtin_names())
+    assert {name for name, (module, _) in NAMES.items() if module == "language.builtin"} >= set(BUILTINS)

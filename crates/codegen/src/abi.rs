@@ -10,7 +10,7 @@ use crate::c_functions::CFunctions;
 use crate::statement::Writer;
 
 /// Raised whenever generated code and runtime would not understand each other any more.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// What a kernel is called with, in order; its results follow. A kernel with checkpoints has no results, but a
 /// slot in their place: the checkpoint that it begins at, and then the one that it ended at. 0 is none, and the
@@ -56,6 +56,39 @@ pub enum Status {
     Element = 4,
     /// The runtime was asked to stop.
     Stopped = 5,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Done, Self::Failed, Self::TooLong, Self::Overlap, Self::Element, Self::Stopped];
+
+    /// What a kernel returned: the status, and the number of the array that it is about.
+    #[must_use]
+    pub fn of_returned(returned: i32) -> Option<(Self, u32)> {
+        let bits = returned.cast_unsigned();
+        let status = Self::ALL.into_iter().find(|status| *status as u32 == bits & 0xff)?;
+        Some((status, bits >> 8))
+    }
+
+    /// What a kernel returns for an array.
+    #[must_use]
+    pub fn of_array(self, array: u32) -> u32 {
+        self as u32 | array << 8
+    }
+
+    /// What programs know it as.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::TooLong => "too-long",
+            Self::Overlap => "overlap",
+            Self::Element => "element-shape",
+            Self::Stopped => "stopped",
+        }
+    }
 }
 
 /// A kernel as C.
@@ -253,7 +286,7 @@ struct kp_part { const char *text; u64 length; u64 bits; u64 kind; };
 struct kp_runtime {
   void (*run)(void (*task)(void *, i64, i64), void *context, i64 count, i64 grain, i32 *stop);
   void (*fail)(struct kp_failure *, u32 site, u32 count, const char *kinds, const u64 *values);
-  i32 (*report)(const struct kp_failure *);
+  void (*report)(const struct kp_failure *);
   void (*print)(const struct kp_part *, u64 count);
   u64 (*launch)(void);
   void *(*unlock)(void);

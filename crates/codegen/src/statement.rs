@@ -178,7 +178,7 @@ impl<'k> Writer<'k> {
             let same = self.same_elements(*one, *other);
             self.push(&format!(
                 "if (!({same}) && {low} < {other_high} && {other_low} < {high}) return {};",
-                Status::Overlap as u32 | one << 8
+                Status::Overlap.of_array(*one)
             ));
         }
     }
@@ -211,7 +211,7 @@ impl<'k> Writer<'k> {
         let (sizes, strides) = (list('s'), list('t'));
         let helper = self.functions.holds_twice();
         let bytes = array.scalar.bytes();
-        let status = Status::Overlap as u32 | id << 8;
+        let status = Status::Overlap.of_array(id);
         self.push(&format!(
             "{{ const i64 sizes[] = {{{sizes}}}, strides[] = {{{strides}}}; if ({helper}({all}, sizes, strides, {bytes})) return {status}; }}"
         ));
@@ -466,7 +466,13 @@ impl<'k> Writer<'k> {
         if self.role != Role::Task {
             self.push("if (kp_token) kp->lock(kp_token);");
         }
-        self.push(if self.role == Role::Entry { "return kp->report(&kp_failure);" } else { "return;" });
+        match self.role {
+            Role::Entry => {
+                self.push("kp->report(&kp_failure);");
+                self.push(&format!("return {};", Status::Failed as u32));
+            }
+            _ => self.push("return;"),
+        }
     }
 
     /// Ends whatever this is because it is to stop.

@@ -21,8 +21,8 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LangError {
-    /// Which of [`CODES`].
-    pub code: &'static str,
+    /// Which kind of mistake.
+    pub code: Code,
     /// What is wrong.
     pub message: String,
     /// What to do.
@@ -36,8 +36,7 @@ pub struct LangError {
 impl LangError {
     /// An error without a place.
     #[must_use]
-    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        debug_assert!(CODES.iter().any(|(known, _)| *known == code), "{code}");
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, trace: Vec::new(), needs: Vec::new() }
     }
 
@@ -49,31 +48,65 @@ impl LangError {
     }
 }
 
-/// What a program can do wrong: codes and what they mean.
-pub const CODES: &[(&str, &str)] = &[
-    ("annotation", "a parameter without an annotation, or with one that is none"),
-    ("argument-count", "a function is called with other arguments than it takes"),
-    ("arithmetic", "a computation on constants that has no result"),
-    ("assignment", "something is assigned to that cannot be changed"),
-    ("attribute", "something has no such member"),
-    ("call", "something is called that cannot be"),
-    ("comparison", "two things that cannot be compared"),
-    ("constant-needed", "a value must be known when the kernel is compiled, and is not"),
-    ("checkpoint", "a checkpoint that cannot be, or be entered"),
-    ("graph", "a piece of a graph where none can be, or that depends on something that cannot be asked"),
-    ("index", "an index of another number or type than the array has dimensions"),
-    ("iteration", "a loop over something that has no elements"),
-    ("loop-control", "`break` or `continue` where it cannot be"),
-    ("name", "a name that means nothing"),
-    ("nesting", "code that is nested too deeply"),
-    ("operand", "an operation on something that it is not defined for"),
-    ("overflow", "a constant that does not fit into its type"),
-    ("recursion", "a function that calls itself"),
-    ("return", "a `return` where it cannot be, or of something that cannot be returned"),
-    ("shape", "vectors, matrices or arrays of other sizes than needed"),
-    ("source", "a function whose source is not known, or is not Python"),
-    ("syntax", "Python that the kernel language does not have"),
-    ("type", "a value of another type than needed"),
-    ("undefined", "a variable that may not have been assigned yet"),
-    ("unpacking", "another number of values than of targets"),
-];
+macro_rules! codes {
+    ($($code:ident = $name:literal: $meaning:literal,)*) => {
+        /// What a program can do wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code {
+            $(#[doc = $meaning] $code,)*
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$code),*];
+
+            /// What programs know it as.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$code => $name,)* }
+            }
+
+            /// What it means.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$code => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    Annotation = "annotation": "a parameter without an annotation, or with one that is none",
+    ArgumentCount = "argument-count": "a function is called with other arguments than it takes",
+    Arithmetic = "arithmetic": "a computation on constants that has no result",
+    Assignment = "assignment": "something is assigned to that cannot be changed",
+    Attribute = "attribute": "something has no such member",
+    Call = "call": "something is called that cannot be",
+    Comparison = "comparison": "two things that cannot be compared",
+    ConstantNeeded = "constant-needed": "a value must be known when the kernel is compiled, and is not",
+    Checkpoint = "checkpoint": "a checkpoint that cannot be, or be entered",
+    Graph = "graph": "a piece of a graph where none can be, or that depends on something that cannot be asked",
+    Index = "index": "an index of another number or type than the array has dimensions",
+    Iteration = "iteration": "a loop over something that has no elements",
+    LoopControl = "loop-control": "`break` or `continue` where it cannot be",
+    Name = "name": "a name that means nothing",
+    Nesting = "nesting": "code that is nested too deeply",
+    Operand = "operand": "an operation on something that it is not defined for",
+    Overflow = "overflow": "a constant that does not fit into its type",
+    Recursion = "recursion": "a function that calls itself",
+    Return = "return": "a `return` where it cannot be, or of something that cannot be returned",
+    Shape = "shape": "vectors, matrices or arrays of other sizes than needed",
+    Source = "source": "a function whose source is not known, or is not Python",
+    Syntax = "syntax": "Python that the kernel language does not have",
+    Type = "type": "a value of another type than needed",
+    Undefined = "undefined": "a variable that may not have been assigned yet",
+    Unpacking = "unpacking": "another number of values than of targets",
+}
+
+impl Code {
+    /// The code of a name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.name() == name)
+    }
+}

@@ -29,7 +29,7 @@
 //!
 //! - Every operation has a result: see [`ir`].
 //! - What depends on the world outside is asked of the host, and of nothing else.
-//! - Every error has a code of [`error::CODES`] and the line that it is about.
+//! - Every error has a code of [`error::Code`] and the line that it is about.
 
 #![forbid(unsafe_code)]
 

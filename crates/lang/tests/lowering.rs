@@ -1,5 +1,6 @@
 //! Functions to IR: what comes out, as text, without Python.
 
+use keyprint_lang::error::Code;
 use keyprint_lang::graph::{Gate, Loop, Node, graph_of, lost, made_again};
 use keyprint_lang::host::{
     Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter,
@@ -224,7 +225,7 @@ fn errors_say_where_through_functions() {
         Options::default(),
     )
     .unwrap_err();
-    assert_eq!(error.code, "attribute");
+    assert_eq!(error.code, Code::Attribute);
     let places: Vec<_> =
         error.trace.iter().map(|one| (one.function.as_str(), one.line, one.column, one.width)).collect();
     assert_eq!(places, [("f", 3, 11, 4), ("g", 2, 11, 6)]);
@@ -236,7 +237,7 @@ fn values_that_are_needed_are_named() {
     let mut program = Program { functions: vec![("f", "def f(p):\n    return kp.static(p)\n")] };
     let spec = NumberSpec { name: "p.n".to_owned(), scalar: Scalar::I32, can_be_constant: true };
     let error = lower(&mut program, 0, vec![Constant::Number(spec)], Options::default()).unwrap_err();
-    assert_eq!((error.code, error.needs), ("constant-needed", vec!["p.n".to_owned()]));
+    assert_eq!((error.code, error.needs), (Code::ConstantNeeded, vec!["p.n".to_owned()]));
 }
 
 /// Lowers a graph with checkpoints; every stage makes sense and can be read back.
@@ -312,7 +313,7 @@ fn what_would_be_lost_is_refused_where_it_is_used() {
 ";
     let options = Options { graph: true, checkpoints: true, ..Options::default() };
     let error = lowered(&[("f", text)], options).unwrap_err();
-    assert_eq!((error.code, error.trace[0].line), ("checkpoint", 6));
+    assert_eq!((error.code, error.trace[0].line), (Code::Checkpoint, 6));
     // Without a checkpoint there is nothing to lose.
     let text = "def f(x, c):\n    t = x[1]\n    while graph.do_while(c):\n        x[0] = t\n        t += 1\n";
     assert!(lowered(&[("f", text)], Options { checkpoints: false, ..options }).is_ok());

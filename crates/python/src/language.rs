@@ -1,13 +1,8 @@
 //! The kernel language, bound: lowering with a host of Python objects, the C compiler, loading.
 
-use std::rc::Rc;
-
-use keyprint_codegen::generate;
-use keyprint_lang::error::CODES;
-use keyprint_lang::host::{
-    Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter, StructType,
-};
-use keyprint_lang::lower::call::builtin;
+use keyprint_codegen::{Status, generate};
+use keyprint_lang::error::Code;
+use keyprint_lang::host::{Constant, FunctionSource, Handle, Host};
 use keyprint_lang::types::{Scalar, Shape};
 use keyprint_lang::{LangError, Options, Returned, ir, lower, passes};
 use keyprint_runtime::library::Library;
@@ -15,8 +10,9 @@ use keyprint_runtime::toolchain::{self, Compiler};
 use keyprint_runtime::{failure, output, pool, random, table};
 use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 
+use crate::compile_time::{FunctionValue, Handles, constant};
 use crate::interned::intern;
 use crate::{graph_record, hooks, launch};
 
@@ -28,7 +24,7 @@ struct PyHost<'py> {
     raised: Option<PyErr>,
 }
 
-impl<'py> PyHost<'py> {
+impl<'py> Handles<'py> for PyHost<'py> {
     fn handle(&mut self, object: Bound<'py, PyAny>) -> Handle {
         if let Some(known) = self.objects.iter().position(|known| known.is(&object)) {
             return known;
@@ -36,158 +32,37 @@ impl<'py> PyHost<'py> {
         self.objects.push(object);
         self.objects.len() - 1
     }
+}
 
+impl<'py> PyHost<'py> {
     /// What Python made of a question: an answer, or an error of the language.
     fn answer<T>(&mut self, found: PyResult<T>) -> Result<T, LangError> {
         found.map_err(|error| {
             let py = self.host.py();
             let value = error.value(py);
             let part = |name: &str| value.getattr(name).ok().and_then(|one| one.extract::<String>().ok());
-            if let (Some(code), Ok(true)) = (part("language_code"), value.hasattr("language_code"))
-                && let Some((code, _)) = CODES.iter().find(|(known, _)| *known == code)
-            {
+            if let Some(code) = part("language_code").and_then(|code| Code::of_name(&code)) {
                 let mut made = LangError::new(code, part("message").unwrap_or_default());
                 made.hint = part("hint");
                 return made;
             }
             self.raised = Some(error);
-            LangError::new("source", "the host failed")
-        })
-    }
-
-    /// Reads a constant as the Python half writes it: a tuple that begins with what it is.
-    fn constant(&mut self, fact: &Bound<'py, PyAny>) -> PyResult<Constant> {
-        if fact.is_none() {
-            return Ok(Constant::None);
-        }
-        if fact.is_exact_instance_of::<PyBool>() {
-            return Ok(Constant::Bool(fact.extract()?));
-        }
-        if fact.is_exact_instance_of::<PyInt>() {
-            return Ok(Constant::Int(fact.extract().map_err(|_| PyValueError::new_err("an int too large"))?));
-        }
-        if fact.is_exact_instance_of::<PyFloat>() {
-            return Ok(Constant::Float(fact.extract()?));
-        }
-        if fact.is_exact_instance_of::<PyString>() {
-            return Ok(Constant::Text(fact.extract()?));
-        }
-        let fact = fact.cast::<PyTuple>()?;
-        let kind: String = fact.get_item(0)?.extract()?;
-        let item = |at: usize| fact.get_item(at);
-        let text = |at: usize| -> PyResult<String> { fact.get_item(at)?.extract() };
-        Ok(match &*kind {
-            "scalar" => Constant::Scalar(scalar(&text(1)?)?),
-            "tensor type" => Constant::TensorType(shape(&item(1)?)?, scalar(&text(2)?)?),
-            "struct type" => Constant::StructType(self.struct_type(fact)?),
-            "enum" => Constant::Enum(self.handle(item(1)?), item(2)?.extract()?, item(3)?.extract()?),
-            "builtin" => {
-                let name = text(1)?;
-                let known = builtin(&name);
-                Constant::Builtin(known.ok_or_else(|| PyValueError::new_err(format!("no builtin `{name}`")))?)
-            }
-            "function" => {
-                let handle = self.handle(item(1)?);
-                let bound = item(2)?;
-                let bound = if bound.is_none() { None } else { Some(Box::new(self.constant(&bound)?)) };
-                Constant::Function(handle, bound)
-            }
-            "tuple" => Constant::Tuple(self.constants(&item(1)?)?),
-            "tensor" => Constant::Tensor(shape(&item(1)?)?, scalar(&text(2)?)?, self.constants(&item(3)?)?),
-            "array" => Constant::Array(array_spec(fact)?),
-            "number" => Constant::Number(number_spec(fact)?),
-            "numbers" => {
-                let mut specs = Vec::new();
-                for one in item(2)?.try_iter()? {
-                    specs.push(number_spec(one?.cast::<PyTuple>()?)?);
-                }
-                Constant::Numbers(shape(&item(1)?)?, specs)
-            }
-            "struct" => {
-                let kind = item(2)?;
-                let kind =
-                    if kind.is_none() { None } else { Some(self.struct_type(kind.cast::<PyTuple>()?)?) };
-                Constant::Struct(self.members(&item(1)?)?, kind)
-            }
-            "object" => {
-                let handle = self.handle(item(1)?);
-                Constant::Object(handle, text(2)?)
-            }
-            _ => return Err(PyValueError::new_err(format!("no such fact: `{kind}`"))),
-        })
-    }
-
-    fn constants(&mut self, items: &Bound<'py, PyAny>) -> PyResult<Vec<Constant>> {
-        items.try_iter()?.map(|item| self.constant(&item?).map(plain)).collect()
-    }
-
-    fn members(&mut self, items: &Bound<'py, PyAny>) -> PyResult<Vec<(String, Constant)>> {
-        let mut found = Vec::new();
-        for item in items.try_iter()? {
-            let (name, fact): (String, Bound<'py, PyAny>) = item?.extract()?;
-            found.push((name, plain(self.constant(&fact)?)));
-        }
-        Ok(found)
-    }
-
-    fn struct_type(&mut self, fact: &Bound<'py, PyTuple>) -> PyResult<Rc<StructType>> {
-        Ok(Rc::new(StructType {
-            name: fact.get_item(1)?.extract()?,
-            members: self.members(&fact.get_item(2)?)?,
-            methods: self.members(&fact.get_item(3)?)?,
-        }))
-    }
-
-    fn annotation(&mut self, fact: &Bound<'py, PyAny>) -> PyResult<Annotation> {
-        if let Ok(word) = fact.extract::<String>() {
-            return Ok(match &*word {
-                "template" => Annotation::Template,
-                "array" => Annotation::Array,
-                "object" => Annotation::Object,
-                _ => Annotation::Missing,
-            });
-        }
-        Ok(match self.constant(fact)? {
-            Constant::Scalar(scalar) => Annotation::Scalar(scalar),
-            Constant::TensorType(shape, scalar) => Annotation::Tensor(shape, scalar),
-            Constant::StructType(kind) => Annotation::Struct(kind),
-            _ => Annotation::Missing,
+            LangError::new(Code::Source, "the host failed")
         })
     }
 
     fn source(&mut self, handle: Handle) -> PyResult<FunctionSource> {
         let py = self.host.py();
         let function = self.objects[handle].clone();
-        let fact = self.host.call_method1(intern!(py, "function"), (function,))?.cast_into::<PyTuple>()?;
-        let mut parameters = Vec::new();
-        for item in fact.get_item(5)?.try_iter()? {
-            let item = item?.cast_into::<PyTuple>()?;
-            let default = item.get_item(2)?.cast_into::<PyTuple>()?;
-            parameters.push(Parameter {
-                name: item.get_item(0)?.extract()?,
-                annotation: self.annotation(&item.get_item(1)?)?,
-                default: match default.get_item(0) {
-                    Ok(default) => Some(self.constant(&default)?),
-                    Err(_) => None,
-                },
-            });
-        }
-        Ok(FunctionSource {
-            name: fact.get_item(0)?.extract()?,
-            file: fact.get_item(1)?.extract()?,
-            line: fact.get_item(2)?.extract()?,
-            indent: fact.get_item(3)?.extract()?,
-            text: fact.get_item(4)?.extract()?,
-            parameters,
-            returns: self.annotation(&fact.get_item(6)?)?,
-        })
+        let answer = self.host.call_method1(intern!(py, "function"), (function,))?;
+        answer.cast::<FunctionValue>()?.get().source(py, self)
     }
 
-    /// Asks for something that may not be there: the answer is a tuple of one fact, or an empty one.
+    /// Asks for something that may not be there: the answer is a tuple of one value, or an empty one.
     fn ask(&mut self, found: PyResult<Bound<'py, PyAny>>) -> Result<Option<Constant>, LangError> {
         let read = |this: &mut Self, found: Bound<'py, PyAny>| -> PyResult<Option<Constant>> {
             let found = found.cast_into::<PyTuple>()?;
-            if found.is_empty() { Ok(None) } else { this.constant(&found.get_item(0)?).map(Some) }
+            if found.is_empty() { Ok(None) } else { constant(&found.get_item(0)?, this).map(Some) }
         };
         let found = found.and_then(|found| read(self, found));
         self.answer(found)
@@ -239,44 +114,8 @@ impl Host for PyHost<'_> {
     }
 }
 
-/// A number, whatever enum it is a member of.
-fn plain(constant: Constant) -> Constant {
-    if let Constant::Enum(_, value, _) = constant { Constant::Int(value) } else { constant }
-}
-
 fn scalar(name: &str) -> PyResult<Scalar> {
     Scalar::of_name(name).ok_or_else(|| PyValueError::new_err(format!("no such type: `{name}`")))
-}
-
-fn shape(sizes: &Bound<'_, PyAny>) -> PyResult<Shape> {
-    match sizes.extract::<Vec<u32>>()?[..] {
-        [n] => Ok(Shape::Vector(n)),
-        [rows, columns] => Ok(Shape::Matrix(rows, columns)),
-        _ => Err(PyValueError::new_err("a vector has one size, a matrix two")),
-    }
-}
-
-fn array_spec(fact: &Bound<'_, PyTuple>) -> PyResult<ArraySpec> {
-    let element = fact.get_item(4)?;
-    let fixed = fact.get_item(8)?;
-    Ok(ArraySpec {
-        name: fact.get_item(1)?.extract()?,
-        scalar: scalar(&fact.get_item(2)?.extract::<String>()?)?,
-        ndim: fact.get_item(3)?.extract()?,
-        element: if element.is_none() { None } else { Some(shape(&element)?) },
-        lanes_in_shape: fact.get_item(5)?.extract()?,
-        contiguous: fact.get_item(6)?.extract()?,
-        read_only: fact.get_item(7)?.extract()?,
-        fixed: if fixed.is_none() { None } else { Some(fixed.extract()?) },
-    })
-}
-
-fn number_spec(fact: &Bound<'_, PyTuple>) -> PyResult<NumberSpec> {
-    Ok(NumberSpec {
-        name: fact.get_item(1)?.extract()?,
-        scalar: scalar(&fact.get_item(2)?.extract::<String>()?)?,
-        can_be_constant: fact.get_item(3)?.extract()?,
-    })
 }
 
 /// What lowering and generating gave.
@@ -333,7 +172,8 @@ fn lower_here<'py>(
     let py = host.py();
     let mut host = PyHost { host: host.clone(), objects: Vec::new(), raised: None };
     let handle = host.handle(function);
-    let arguments: Vec<Constant> = arguments.iter().map(|one| host.constant(one)).collect::<PyResult<_>>()?;
+    let arguments: Vec<Constant> =
+        arguments.iter().map(|one| constant(one, &mut host)).collect::<PyResult<_>>()?;
     let lowered = match lower(&mut host, handle, arguments, options) {
         Ok(lowered) => match host.raised.take() {
             Some(raised) => return Err(raised),
@@ -404,17 +244,30 @@ fn language_error(py: Python<'_>, error: &LangError) -> PyErr {
             .iter()
             .map(|one| (&one.function, &one.file, one.line, one.column, one.width, &one.text))
             .collect();
-        let parts = (error.code, &error.message, error.hint.as_deref(), trace, &error.needs);
+        let parts = (error.code.name(), &error.message, error.hint.as_deref(), trace, &error.needs);
         let made = hooks::MAKE_KERNEL_ERROR.get(py)?.call1(parts)?;
         Ok(PyErr::from_value(made))
     };
     make().unwrap_or_else(|error| error)
 }
 
+/// What a kernel returned: the name of the status, and the number of the array that it is about.
+#[pyfunction]
+#[pyo3(signature = (status, /))]
+pub(crate) fn _read_status(status: i32) -> Option<(&'static str, u32)> {
+    Status::of_returned(status).map(|(status, array)| (status.name(), array))
+}
+
+/// What the language defines, besides operators and types: names that kernels call.
+#[pyfunction]
+pub(crate) fn _builtin_names() -> Vec<&'static str> {
+    keyprint_lang::lower::call::builtin_names()
+}
+
 /// The codes of the language's errors, and what they mean.
 #[pyfunction]
 pub(crate) fn _language_codes() -> Vec<(&'static str, &'static str)> {
-    CODES.to_vec()
+    Code::ALL.iter().map(|code| (code.name(), code.meaning())).collect()
 }
 
 /// Finds the C compiler; returns its path and the arguments that come first.

@@ -4,6 +4,7 @@
 //! walk over Python values ([`walk`]), and the classes that cross the border.
 
 mod command_line;
+mod compile_time;
 mod config;
 mod describe;
 mod dlpack;
@@ -41,6 +42,8 @@ mod _native {
     #[pymodule_export]
     use crate::command_line::main;
     #[pymodule_export]
+    use crate::compile_time::{AnnotationValue, CompileTimeValue, FunctionValue, ParameterValue};
+    #[pymodule_export]
     use crate::describe::Description;
     #[pymodule_export]
     use crate::entry::PyEntry;
@@ -64,8 +67,9 @@ mod _native {
     use crate::key::PyKey;
     #[pymodule_export]
     use crate::language::{
-        _compile_c, _find_compiler, _identify_compiler, _language_codes, _language_version, _load_kernel,
-        _lower, _processor, _seed, _set_threads, _take_failure, KernelCode, LoadedKernel,
+        _builtin_names, _compile_c, _find_compiler, _identify_compiler, _language_codes, _language_version,
+        _load_kernel, _lower, _processor, _read_status, _seed, _set_threads, _take_failure, KernelCode,
+        LoadedKernel,
     };
     #[pymodule_export]
     use crate::launch::{

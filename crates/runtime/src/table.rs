@@ -15,7 +15,7 @@ use crate::random;
 pub struct Table {
     run: unsafe extern "C" fn(Task, *mut c_void, i64, i64, *mut i32),
     fail: unsafe extern "C" fn(*mut Failure, u32, u32, *const u8, *const u64),
-    report: unsafe extern "C" fn(*const Failure) -> i32,
+    report: unsafe extern "C" fn(*const Failure),
     print: unsafe extern "C" fn(*const Part, u64),
     launch: extern "C" fn() -> u64,
     unlock: extern "C" fn() -> *mut c_void,

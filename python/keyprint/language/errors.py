@@ -19,7 +19,7 @@ __all__ = [
     "KernelRuntimeError",
     "KernelSyntaxError",
     "KernelTypeError",
-    "fact_error",
+    "host_error",
     "make_kernel_error",
 ]
 
@@ -154,7 +154,7 @@ def make_kernel_error(code: str, message: str, hint: str | None, trace: Any, nee
     return made
 
 
-class _FactError(Exception):
+class HostError(Exception):
     """What a host says about a value that kernels cannot use: it becomes an error with a place."""
 
     def __init__(self, code: str, message: str, hint: str | None) -> None:
@@ -164,6 +164,6 @@ class _FactError(Exception):
         self.hint = hint
 
 
-def fact_error(code: str, message: str, hint: str | None = None) -> _FactError:
+def host_error(code: str, message: str, hint: str | None = None) -> HostError:
     """Return an exception that becomes an error of the language, at the place that asked."""
-    return _FactError(code, message, hint)
+    return HostError(code, message, hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import types
 
-from .._native import _language_version, _load_kernel, _lower, _set_binder, _take_failure
+from .._native import _language_version, _load_kernel, _lower, _read_status, _set_binder, _take_failure
 from ..dispatch.kernel import jit
 from ..dispatch.specialization import Artifact, NativeCode
 from ..functions.key import unwrap
@@ -301,14 +301,14 @@ class _Primal:
 def _compile(
     specialization: Specialization, dispatcher: Any, annotations: dict[str, Any], variant: tuple[bool, bool]
 ) -> Artifact:
-    from .compile.facts import Facts
+    from .compile.host import Host
 
     _, _, compiler, flags, (default_int, default_float, debug) = specialization.target
-    facts = Facts(dispatcher.options.rules.sources)
+    host = Host(dispatcher.options.rules.sources)
     given = []
     for name, argument in specialization.arguments.items():
         try:
-            given.append(facts.parameter(name, argument, annotations.get(name)))
+            given.append(host.parameter(name, argument, annotations.get(name)))
         except Exception as error:
             if not hasattr(error, "language_code"):
                 raise
@@ -319,7 +319,7 @@ def _compile(
                 [],
                 [],
             ) from None
-    code = _lower(facts, specialization.function, given, default_int, default_float, debug, *variant)
+    code = _lower(host, specialization.function, given, default_int, default_float, debug, *variant)
     for message, file, line in code.warnings:
         import warnings
 
@@ -338,7 +338,7 @@ def _compile(
     }
     artifact = Artifact({"kernel.so": made}, metadata)
     # Code that has the addresses of fields in it is never stored.
-    artifact.keep = facts.captured
+    artifact.keep = host.captured
     return artifact
 
 
@@ -442,24 +442,26 @@ def _built(returned: Any, values: Any) -> Any:
 # -- What went wrong -------------------------------------------------------------------------------
 
 
-def _error(status: int, known: Any, dispatcher: Any) -> BaseException:
-    code, at = status & 0xFF, status >> 8
+def _error(status: int, known: Any, dispatcher: Any) -> BaseException | None:
+    code, at = _read_status(status) or ("", 0)
     array = known["arrays"][at] if at < len(known["arrays"]) else "?"
     name = dispatcher.name
-    if code == 1:
+    if code == "failed":
         return _failed(known, dispatcher)
-    if code == 2:
+    if code == "too-long":
         return KernelRuntimeError(
             f"`{array}` of `{name}` has a dimension of more than 2,147,483,647 elements",
             code="too-long",
             hint="split the array",
         )
-    if code == 3:
+    if code == "overlap":
         return KernelRuntimeError(
             f"`{array}` of `{name}` overlaps another array that the kernel writes in the same loop",
             code="overlap",
             hint="pass arrays that do not overlap, or the same array for both",
         )
+    if code != "element-shape":
+        return None
     return KernelTypeError(
         f"the last dimensions of `{array}` of `{name}` are not those of the elements that it is annotated with",
         code="element-shape",

@@ -2,84 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
+
+from .._native import _builtin_names
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
 __all__ = ["NAMES"]
 
-_BUILTINS: Final = (
-    *(
-        "abs",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "assume",
-        "atan",
-        "atan2",
-        "atanh",
-        "atomic_add",
-        "atomic_and",
-    ),
-    *("atomic_max", "atomic_min", "atomic_mul", "atomic_or", "atomic_sub", "atomic_xor", "bit_cast", "cast"),
-    *(
-        "cbrt",
-        "ceil",
-        "checkpoint",
-        "clamp",
-        "copysign",
-        "cos",
-        "cosh",
-        "cross",
-        "dot",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-    ),
-    *(
-        "floor",
-        "fma",
-        "fmod",
-        "gamma",
-        "grouped",
-        "hypot",
-        "isinf",
-        "isnan",
-        "lgamma",
-        "log",
-        "log10",
-        "log1p",
-    ),
-    *(
-        "log2",
-        "loop_config",
-        "max",
-        "min",
-        "ndrange",
-        "norm",
-        "normalize",
-        "pow",
-        "randn",
-        "random",
-        "raw_div",
-    ),
-    *(
-        "raw_mod",
-        "round",
-        "rsqrt",
-        "select",
-        "sin",
-        "sinh",
-        "sqrt",
-        "static",
-        "static_assert",
-        "static_print",
-    ),
-    *("tan", "tanh", "trunc"),
-)
+#: What the language defines that Python has no builtin of: the rest are Python's own names, which kernels know.
+_BUILTINS: Final = [
+    name
+    for name in _builtin_names()
+    if "." not in name and (not hasattr(builtins, name) or name in ("abs", "max", "min", "pow", "round"))
+]
 
 #: Where a name lives: module and, if it is another one there, the name.
 NAMES: Final[dict[str, tuple[str, str]]] = {

@@ -10,7 +10,7 @@ use super::operation::common;
 use super::tensor::{Lane, swizzle};
 use super::value::Value;
 use super::{Binding, Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::{Constant, StructType};
 use crate::ir::{Atomic, AtomicOp, AtomicTarget, Binary, Expr, Kind, LocalId, Place};
 use crate::passes::{combined, fold};
@@ -108,7 +108,7 @@ impl Lowerer<'_> {
         }
         if targets.len() != items.len() {
             return Err(LangError::new(
-                "unpacking",
+                Code::Unpacking,
                 format!("{} targets for {} values", targets.len(), items.len()),
             ));
         }
@@ -162,7 +162,7 @@ impl Lowerer<'_> {
                         name,
                         &super::value::tensor_text(shape, None),
                         &found,
-                        LangError::new("type", ""),
+                        LangError::new(Code::Type, ""),
                     ));
                 };
                 if given != shape {
@@ -170,7 +170,7 @@ impl Lowerer<'_> {
                         name,
                         &super::value::tensor_text(shape, None),
                         &found,
-                        LangError::new("type", ""),
+                        LangError::new(Code::Type, ""),
                     ));
                 }
                 self.set_tensor(id, scalar, items)?;
@@ -182,7 +182,7 @@ impl Lowerer<'_> {
                         name,
                         "a struct",
                         &value.describe(),
-                        LangError::new("type", ""),
+                        LangError::new(Code::Type, ""),
                     ));
                 };
                 let values = values.clone();
@@ -226,7 +226,7 @@ impl Lowerer<'_> {
             }
             Binding::Value(value) | Binding::Place(value) => value.clone(),
             Binding::Unclear | Binding::Rebound => {
-                return Err(LangError::new("undefined", format!("`{name}` may not be assigned")));
+                return Err(LangError::new(Code::Undefined, format!("`{name}` may not be assigned")));
             }
         })
     }
@@ -316,9 +316,8 @@ impl Lowerer<'_> {
                 if let Value::Constant(Constant::Array(spec)) = &of
                     && let Some((why, hint)) = &spec.read_only
                 {
-                    return Err(
-                        LangError::new("assignment", format!("`{}` is {why}", spec.name)).hint(hint.clone())
-                    );
+                    return Err(LangError::new(Code::Assignment, format!("`{}` is {why}", spec.name))
+                        .hint(hint.clone()));
                 }
                 let of = unwrap_static(of);
                 if let (Value::Variable(..) | Value::Element(..), Some((shape, scalar, _))) =
@@ -372,8 +371,11 @@ impl Lowerer<'_> {
         }
         if let Value::Constant(Constant::Object(_, what)) = self.place_of(&attribute.value)? {
             self.current().at = target.range();
-            return Err(LangError::new("assignment", format!("members of {what} cannot be set in a kernel"))
-                .hint("write to an element of an array, or return the value"));
+            return Err(LangError::new(
+                Code::Assignment,
+                format!("members of {what} cannot be set in a kernel"),
+            )
+            .hint("write to an element of an array, or return the value"));
         }
         Ok(())
     }
@@ -411,12 +413,12 @@ impl Lowerer<'_> {
                 Targets { shape: Some(Shape::Vector(all.len() as u32)), scalar, items: all }
             }
             Value::Constant(Constant::Array(spec)) => {
-                return Err(LangError::new("assignment", format!("`{}` is an array", spec.name))
+                return Err(LangError::new(Code::Assignment, format!("`{}` is an array", spec.name))
                     .hint(format!("assign to an element: `{}[...]`", spec.name)));
             }
             other => {
                 return Err(LangError::new(
-                    "assignment",
+                    Code::Assignment,
                     format!("{} cannot be assigned to", other.describe()),
                 )
                 .hint("assign to a variable or an element of an array"));
@@ -433,7 +435,7 @@ impl Lowerer<'_> {
             let items = self.elements(value)?;
             if items.len() != places.len() {
                 return Err(LangError::new(
-                    "type",
+                    Code::Type,
                     format!("{} targets for {} values", places.len(), items.len()),
                 ));
             }
@@ -444,7 +446,10 @@ impl Lowerer<'_> {
         }
         if let Value::Struct(members, _) = &place {
             let Value::Struct(values, _) = value else {
-                return Err(LangError::new("type", format!("expected a struct, found {}", value.describe())));
+                return Err(LangError::new(
+                    Code::Type,
+                    format!("expected a struct, found {}", value.describe()),
+                ));
             };
             let mut kept = Vec::new();
             for (name, value) in values {
@@ -452,7 +457,7 @@ impl Lowerer<'_> {
             }
             for (name, member) in members {
                 let Some((_, value)) = kept.iter().find(|(known, _)| known == name) else {
-                    return Err(LangError::new("type", format!("the struct has no member `{name}`")));
+                    return Err(LangError::new(Code::Type, format!("the struct has no member `{name}`")));
                 };
                 self.store_value(member.clone(), value.clone())?;
             }
@@ -475,7 +480,7 @@ impl Lowerer<'_> {
         if targets.shape.is_none() {
             let found = value.describe();
             if self.as_tensor(&value)?.is_some() || matches!(value, Value::Tuple(_) | Value::Struct(..)) {
-                return Err(LangError::new("shape", format!("expected a number, found {found}")));
+                return Err(LangError::new(Code::Shape, format!("expected a number, found {found}")));
             }
             return Ok(vec![self.scalar_as(value, to)?]);
         }
@@ -495,7 +500,7 @@ impl Lowerer<'_> {
             Some(_) => {
                 let shape = targets.shape.expect("looked at above");
                 let expected = super::value::tensor_text(shape, Some(to));
-                Err(LangError::new("shape", format!("expected {expected}, found {found}")))
+                Err(LangError::new(Code::Shape, format!("expected {expected}, found {found}")))
             }
         }
     }
@@ -619,7 +624,7 @@ impl Lowerer<'_> {
         };
         if from.is_float() && !to.is_float() {
             return Err(LangError::new(
-                "type",
+                Code::Type,
                 format!("a `{to}` cannot be changed atomically by a `{from}`"),
             )
             .hint(
@@ -628,7 +633,7 @@ impl Lowerer<'_> {
         }
         let is_bits = matches!(op.op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
         if is_bits && to.is_float() {
-            return Err(LangError::new("operand", format!("bits of a `{to}` cannot be changed")));
+            return Err(LangError::new(Code::Operand, format!("bits of a `{to}` cannot be changed")));
         }
         let is_order = matches!(op.op, AtomicOp::Min | AtomicOp::Max);
         let fits = match value {
@@ -645,8 +650,11 @@ impl Lowerer<'_> {
             _ if to.is_signed() == from.is_signed() => common(to, from),
             _ if to.bits().max(from.bits()) < 64 => Scalar::I64,
             _ => {
-                return Err(LangError::new("type", format!("no type holds both a `{to}` and a `{from}`"))
-                    .hint(format!("convert what is given: `kp.{to}(...)`")));
+                return Err(LangError::new(
+                    Code::Type,
+                    format!("no type holds both a `{to}` and a `{from}`"),
+                )
+                .hint(format!("convert what is given: `kp.{to}(...)`")));
             }
         };
         let items = self.fitting(targets, value, wide)?;
@@ -741,10 +749,10 @@ fn lane_value(of: &Value, scalar: Scalar, at: Expr) -> Value {
 }
 
 fn changed_kind(name: &str, was: &str, found: &str, error: LangError) -> LangError {
-    if error.code != "type" {
+    if error.code != Code::Type {
         return error;
     }
-    LangError::new("type", format!("`{name}` is {was}, and {found} is assigned to it"))
+    LangError::new(Code::Type, format!("`{name}` is {was}, and {found} is assigned to it"))
         .hint("a variable has one type: use another name")
 }
 

@@ -8,7 +8,7 @@ use super::expr::{made, unsupported, unwrap_static};
 use super::inline::is_place;
 use super::value::{Value, describe};
 use super::{Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::{Constant, Handle};
 use crate::ir::{AtomicOp, Binary, Expr, Kind, Math};
 use crate::passes::fold;
@@ -86,6 +86,12 @@ pub const BUILTINS: &[&str] = &[
     "Matrix.diag",
 ];
 
+/// The names of everything that the language defines: [`BUILTINS`], and functions of floats.
+#[must_use]
+pub fn builtin_names() -> Vec<&'static str> {
+    BUILTINS.iter().copied().chain(Math::ALL.iter().map(|math| math.name())).collect()
+}
+
 /// The builtin of a name: one of [`BUILTINS`], or a function of floats.
 #[must_use]
 pub fn builtin(name: &str) -> Option<&'static str> {
@@ -145,13 +151,13 @@ impl Lowerer<'_> {
                 self.tensor_method(*of, &name, values)
             }
             Value::Constant(Constant::Object(_, what)) => Err(LangError::new(
-                "call",
+                Code::Call,
                 format!("{what} cannot be called in a kernel"),
             )
             .hint(
                 "call functions of the kernel language, or functions with source; compute the rest outside",
             )),
-            other => Err(LangError::new("call", format!("{} cannot be called", other.describe()))),
+            other => Err(LangError::new(Code::Call, format!("{} cannot be called", other.describe()))),
         }
     }
 
@@ -166,7 +172,7 @@ impl Lowerer<'_> {
             };
             if keywords != ["*"] && !keywords.contains(&name.as_str()) {
                 self.current().at = keyword.range();
-                return Err(LangError::new("argument-count", format!("there is no parameter `{name}`")));
+                return Err(LangError::new(Code::ArgumentCount, format!("there is no parameter `{name}`")));
             }
             names.push(name.to_string());
             exprs.push(keyword.value.clone());
@@ -209,7 +215,7 @@ impl Lowerer<'_> {
         };
         let plural = if expected == "1" { "" } else { "s" };
         Err(LangError::new(
-            "argument-count",
+            Code::ArgumentCount,
             format!("`{name}` takes {expected} argument{plural}, found {}", values.len()),
         ))
     }
@@ -313,7 +319,10 @@ impl Lowerer<'_> {
                     return self.operate(ast::Operator::Div, values.0, values.1);
                 }
                 if !scalar.is_int() {
-                    return Err(LangError::new("operand", format!("`{name}` is not defined for `{scalar}`")));
+                    return Err(LangError::new(
+                        Code::Operand,
+                        format!("`{name}` is not defined for `{scalar}`"),
+                    ));
                 }
                 let op = if name == "raw_div" { Binary::TruncDiv } else { Binary::TruncMod };
                 let items = left.into_iter().zip(right).map(|(one, other)| fold::binary(op, one, other));
@@ -348,7 +357,7 @@ impl Lowerer<'_> {
                 self.tensor_method(value, method, Vec::new())
             }
             "random" | "randn" => self.random(name, call),
-            _ => Err(LangError::new("call", format!("`{name}` cannot be called here"))),
+            _ => Err(LangError::new(Code::Call, format!("`{name}` cannot be called here"))),
         }
     }
 
@@ -380,7 +389,7 @@ impl Lowerer<'_> {
                     let items = self.elements(pair)?;
                     let Ok([from, to]) = <[Value; 2]>::try_from(items) else {
                         return Err(LangError::new(
-                            "argument-count",
+                            Code::ArgumentCount,
                             "a range of `ndrange` is a number, or two",
                         ));
                     };
@@ -434,8 +443,11 @@ impl Lowerer<'_> {
                 // What a device would be told.
                 ("block_dim" | "block_dim_adaptive" | "bit_vectorize", _) => {}
                 (name, value) => {
-                    return Err(LangError::new("type", format!("`{name}` cannot be {}", describe(&value)))
-                        .hint("`serialize` is a bool, `grain_size` a positive int"));
+                    return Err(LangError::new(
+                        Code::Type,
+                        format!("`{name}` cannot be {}", describe(&value)),
+                    )
+                    .hint("`serialize` is a bool, `grain_size` a positive int"));
                 }
             }
         }
@@ -454,7 +466,7 @@ impl Lowerer<'_> {
             Some(Value::Constant(Constant::Text(text))) => format!(": {text}"),
             _ => String::new(),
         };
-        Err(LangError::new("arithmetic", format!("a static assertion does not hold{text}")))
+        Err(LangError::new(Code::Arithmetic, format!("a static assertion does not hold{text}")))
     }
 
     // -- Numbers ---------------------------------------------------------------------------------
@@ -466,7 +478,7 @@ impl Lowerer<'_> {
             Value::Constant(Constant::Builtin("float")) => Ok(self.options.default_float),
             Value::Constant(Constant::Builtin("bool")) => Ok(Scalar::Bool),
             other => Err(LangError::new(
-                "type",
+                Code::Type,
                 format!("expected a type such as `f32`, found {}", other.describe()),
             )),
         }
@@ -540,7 +552,7 @@ impl Lowerer<'_> {
     fn bit_cast(&mut self, to: Scalar, value: Value) -> Lower<Value> {
         self.each(unwrap_static(value), |_, one, scalar| {
             if scalar.bits() != to.bits() || scalar == Scalar::Bool || to == Scalar::Bool {
-                return Err(LangError::new("type", format!("the bits of a `{scalar}` are no `{to}`"))
+                return Err(LangError::new(Code::Type, format!("the bits of a `{scalar}` are no `{to}`"))
                     .hint("both types must have the same size"));
             }
             Ok((if scalar == to { one } else { Expr::Bits(to, Box::new(one)) }, to))
@@ -579,7 +591,7 @@ impl Lowerer<'_> {
         if let Some((condition_shape, from, conditions)) = self.as_tensor(&condition)? {
             let many = conditions.len();
             if shape.is_some_and(|shape| shape != condition_shape) {
-                return Err(LangError::new("shape", "`select` of vectors of other sizes"));
+                return Err(LangError::new(Code::Shape, "`select` of vectors of other sizes"));
             }
             let wide = |mut items: Vec<Expr>, this: &mut Self| -> Lower<Vec<Expr>> {
                 if items.len() == 1 && many > 1 {
@@ -612,7 +624,7 @@ impl Lowerer<'_> {
             return Ok(Value::Scalar(self.draw(scalar)?, scalar));
         }
         if !scalar.is_float() {
-            return Err(LangError::new("type", "`randn` draws floats"));
+            return Err(LangError::new(Code::Type, "`randn` draws floats"));
         }
         // Box and Muller: two uniform numbers make a normal one.
         let number = |value: f64| Value::Scalar(Expr::Const(scalar, fold::float_bits(scalar, value)), scalar);
@@ -636,7 +648,7 @@ impl Lowerer<'_> {
 
     fn atomic(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
         let [target, value] = &call.arguments.args[..] else {
-            return Err(LangError::new("argument-count", format!("`{name}` takes 2 arguments"))
+            return Err(LangError::new(Code::ArgumentCount, format!("`{name}` takes 2 arguments"))
                 .hint(format!("write `{name}(x[i], value)`")));
         };
         let op = match name {
@@ -667,7 +679,7 @@ impl Lowerer<'_> {
         }
         match <[Value; 1]>::try_from(values) {
             Ok([value]) => self.tensor_of(unwrap_static(value), wanted),
-            Err(_) => Err(LangError::new("argument-count", "a vector is made of one list")
+            Err(_) => Err(LangError::new(Code::ArgumentCount, "a vector is made of one list")
                 .hint("write `Vector([x, y, z])`, `Matrix([[a, b], [c, d]])`")),
         }
     }
@@ -700,7 +712,10 @@ impl Lowerer<'_> {
         for value in &values {
             let size = self.known_int(value, what)?;
             if !(0..=1024).contains(&size) {
-                return Err(LangError::new("shape", format!("{what} is between 1 and 1024, found {size}")));
+                return Err(LangError::new(
+                    Code::Shape,
+                    format!("{what} is between 1 and 1024, found {size}"),
+                ));
             }
             sizes.push(size as u32);
         }
@@ -712,11 +727,14 @@ impl Lowerer<'_> {
             ("Matrix.zero" | "Matrix.one", [n]) => Shape::Vector(*n),
             ("Matrix.zero" | "Matrix.one", [n, m]) => Shape::Matrix(*n, *m),
             _ => {
-                return Err(LangError::new("argument-count", format!("`{name}` takes a type and sizes")));
+                return Err(LangError::new(Code::ArgumentCount, format!("`{name}` takes a type and sizes")));
             }
         };
         if shape.is_empty() || shape.len() > 1024 {
-            return Err(LangError::new("shape", format!("a vector or matrix of {} numbers", shape.len())));
+            return Err(LangError::new(
+                Code::Shape,
+                format!("a vector or matrix of {} numbers", shape.len()),
+            ));
         }
         if let Some(fill) = fill {
             let one = self.scalar_as(fill, scalar)?;
@@ -739,12 +757,12 @@ impl Lowerer<'_> {
 
     fn diagonal(&mut self, mut values: Vec<Value>) -> Lower<Value> {
         if values.len() != 2 {
-            return Err(LangError::new("argument-count", "`Matrix.diag` takes a size and a number"));
+            return Err(LangError::new(Code::ArgumentCount, "`Matrix.diag` takes a size and a number"));
         }
         let value = values.pop().expect("there are two");
         let n = self.known_int(&values[0], "the size of a matrix")?;
         if !(1..=32).contains(&n) {
-            return Err(LangError::new("shape", format!("a {n}x{n} matrix")));
+            return Err(LangError::new(Code::Shape, format!("a {n}x{n} matrix")));
         }
         let (one, scalar) = self.scalar(value)?;
         let one = self.once(one, scalar)?;

@@ -7,7 +7,7 @@ use super::expr::{known_truth, made, truth_of, two, unwrap_static};
 use super::operation::{Paired, common};
 use super::value::Value;
 use super::{Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Binary, Block, Expr, Kind, Statement, Unary};
 use crate::passes::fold;
@@ -132,7 +132,7 @@ impl Lowerer<'_> {
                     (Value::Constant(Constant::None), _) | (_, Value::Constant(Constant::None)) => false,
                     _ => {
                         return Err(LangError::new(
-                            "comparison",
+                            Code::Comparison,
                             "`is` compares with `None` or what is known",
                         )
                         .hint("compare numbers with `==`"));
@@ -256,7 +256,7 @@ impl Lowerer<'_> {
                     pairs.map(|(a, b)| self.chosen(condition.clone(), (a, nothing()), (b, nothing())));
                 return Ok(Value::Tuple(items.collect::<Lower<_>>()?));
             }
-            return Err(LangError::new("shape", "the two tuples of a choice have one length"));
+            return Err(LangError::new(Code::Shape, "the two tuples of a choice have one length"));
         }
         let (shape, scalar, then, otherwise) = self.alike(then, otherwise)?;
         if is_pure {
@@ -314,7 +314,7 @@ impl Lowerer<'_> {
             (Some((shape, from, left)), Some((other_shape, other, right))) => {
                 if shape != other_shape {
                     return Err(LangError::new(
-                        "shape",
+                        Code::Shape,
                         format!("{} and {} do not go together", describe.0, describe.1),
                     ));
                 }
@@ -326,7 +326,7 @@ impl Lowerer<'_> {
 
 fn no_condition(error: LangError) -> LangError {
     match error.code {
-        "type" => LangError::new("type", error.message.replace("a number", "a condition")),
+        Code::Type => LangError::new(Code::Type, error.message.replace("a number", "a condition")),
         _ => error,
     }
 }

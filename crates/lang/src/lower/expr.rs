@@ -5,7 +5,7 @@ use keyprint_source::position::Ranged;
 
 use super::value::{self, Value, describe};
 use super::{Binding, Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::{ArraySpec, Constant};
 use crate::ir::{Binary, Expr, Kind, Place};
 use crate::passes::fold;
@@ -88,7 +88,10 @@ impl Lowerer<'_> {
                 Some(value) => Constant::Int(i128::from(value)),
                 None => {
                     let text = int.to_string();
-                    return Err(LangError::new("overflow", format!("`{text}` does not fit into 64 bits")));
+                    return Err(LangError::new(
+                        Code::Overflow,
+                        format!("`{text}` does not fit into 64 bits"),
+                    ));
                 }
             },
             Number::Float(value) => Constant::Float(*value),
@@ -133,9 +136,10 @@ impl Lowerer<'_> {
                     .chunks(columns as usize)
                     .map(|row| Value::Tensor(Shape::Vector(columns), scalar, row.to_vec()))
                     .collect()),
-                None => {
-                    Err(LangError::new("unpacking", format!("{} cannot be taken apart", other.describe())))
-                }
+                None => Err(LangError::new(
+                    Code::Unpacking,
+                    format!("{} cannot be taken apart", other.describe()),
+                )),
             },
         }
     }
@@ -227,13 +231,13 @@ impl Lowerer<'_> {
             return self.read(name, binding);
         }
         if function.assigned.contains(name) {
-            return Err(LangError::new("undefined", format!("`{name}` is used before it is assigned"))
+            return Err(LangError::new(Code::Undefined, format!("`{name}` is used before it is assigned"))
                 .hint(format!("assign `{name}` first; a variable of a loop is gone after it")));
         }
         let handle = function.handle;
         match self.host.name(handle, name)? {
             Some(constant) => self.load_constant(constant),
-            None => Err(LangError::new("name", format!("`{name}` is not defined"))),
+            None => Err(LangError::new(Code::Name, format!("`{name}` is not defined"))),
         }
     }
 
@@ -242,11 +246,11 @@ impl Lowerer<'_> {
             Binding::Scalar { is_set: false, .. }
             | Binding::Tensor { is_set: false, .. }
             | Binding::Unclear => {
-                Err(LangError::new("undefined", format!("`{name}` may not have been assigned here"))
+                Err(LangError::new(Code::Undefined, format!("`{name}` may not have been assigned here"))
                     .hint(format!("assign `{name}` before the `if` or the loop")))
             }
             Binding::Rebound => Err(LangError::new(
-                "undefined",
+                Code::Undefined,
                 format!("`{name}` stands for another thing in each iteration of the loop"),
             )
             .hint("only numbers can change in a loop: unroll it with `static`, or exchange arrays outside of the kernel")),
@@ -286,7 +290,7 @@ impl Lowerer<'_> {
         match of {
             Value::Constant(Constant::Object(handle, what)) => match self.host.member(handle, name)? {
                 Some(constant) => self.load_constant(constant),
-                None => Err(LangError::new("attribute", format!("{what} has no member `{name}`"))),
+                None => Err(LangError::new(Code::Attribute, format!("{what} has no member `{name}`"))),
             },
             Value::Constant(Constant::Array(spec)) => self.array_member(&spec, name),
             Value::Constant(Constant::Builtin(of @ ("Vector" | "Matrix"))) => {
@@ -294,7 +298,7 @@ impl Lowerer<'_> {
                 let found = found.or_else(|| super::call::builtin(&format!("Matrix.{name}")));
                 match found {
                     Some(found) => Ok(Value::Constant(Constant::Builtin(found))),
-                    None => Err(LangError::new("attribute", format!("`{of}` has no member `{name}`"))),
+                    None => Err(LangError::new(Code::Attribute, format!("`{of}` has no member `{name}`"))),
                 }
             }
             Value::Constant(Constant::StructType(ref kind)) => {
@@ -339,7 +343,7 @@ impl Lowerer<'_> {
                 _ => 1,
             })),
             "fill" | "to_numpy" | "from_numpy" | "copy_from" => {
-                Err(LangError::new("attribute", format!("`{name}` cannot be called in a kernel"))
+                Err(LangError::new(Code::Attribute, format!("`{name}` cannot be called in a kernel"))
                     .hint("call it from Python, before or after the kernel; or write a loop"))
             }
             _ => Err(no_member(&Value::Constant(Constant::Array(spec.clone())), name)),
@@ -363,7 +367,7 @@ impl Lowerer<'_> {
                 let place = if at < 0 { at + length } else { at };
                 match items.into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX)) {
                     Some(item) => Ok(item),
-                    None => Err(LangError::new("index", format!("index {at} of a tuple of {length}"))),
+                    None => Err(LangError::new(Code::Index, format!("index {at} of a tuple of {length}"))),
                 }
             }
             Value::Constant(Constant::Object(handle, what)) => {
@@ -372,7 +376,9 @@ impl Lowerer<'_> {
                 let at = self.known(at, "the index of an object")?;
                 match self.host.item(handle, &at)? {
                     Some(found) => self.load_constant(found),
-                    None => Err(LangError::new("index", format!("{what} has nothing at {}", describe(&at)))),
+                    None => {
+                        Err(LangError::new(Code::Index, format!("{what} has nothing at {}", describe(&at))))
+                    }
                 }
             }
             Value::Struct(members, kind)
@@ -425,7 +431,7 @@ impl Lowerer<'_> {
                 (ndim, _) => format!("give {ndim} index{}", if ndim == 1 { "" } else { "es" }),
             };
             return Err(LangError::new(
-                "index",
+                Code::Index,
                 format!(
                     "`{}` has {} dimension{}, found {} index{}",
                     spec.name,
@@ -448,13 +454,16 @@ impl Lowerer<'_> {
         if let Value::Constant(Constant::Int(at)) = &value
             && *at < 0
         {
-            return Err(LangError::new("index", format!("the index {at} of `{}` is negative", spec.name))
-                .hint(format!("count from the end with `{}.shape[0] - {}`", spec.name, -at)));
+            return Err(LangError::new(
+                Code::Index,
+                format!("the index {at} of `{}` is negative", spec.name),
+            )
+            .hint(format!("count from the end with `{}.shape[0] - {}`", spec.name, -at)));
         }
         let found = value.describe();
         let (expr, scalar) = self.scalar(value)?;
         if !scalar.is_int() {
-            return Err(LangError::new("index", format!("an index is an int, found {found}"))
+            return Err(LangError::new(Code::Index, format!("an index is an int, found {found}"))
                 .hint("convert it: `int(...)`"));
         }
         Ok(self.widen(expr, scalar))
@@ -511,7 +520,7 @@ impl Lowerer<'_> {
         match value {
             Value::Constant(Constant::Number(spec)) => {
                 let mut error = LangError::new(
-                    "constant-needed",
+                    Code::ConstantNeeded,
                     format!(
                         "{what} must be known when the kernel is compiled, and `{}` comes with each call",
                         spec.name
@@ -530,7 +539,7 @@ impl Lowerer<'_> {
                 Ok(Constant::Tuple(items))
             }
             other => Err(LangError::new(
-                "constant-needed",
+                Code::ConstantNeeded,
                 format!("{what} must be known when the kernel is compiled, found {}", other.describe()),
             )
             .hint("use a number, a global, or a parameter annotated with `template()`")),
@@ -541,7 +550,7 @@ impl Lowerer<'_> {
         match self.known(value.clone(), what)? {
             Constant::Int(value) => Ok(value),
             Constant::Bool(value) => Ok(i128::from(value)),
-            other => Err(LangError::new("type", format!("{what} is an int, found {}", describe(&other)))),
+            other => Err(LangError::new(Code::Type, format!("{what} is an int, found {}", describe(&other)))),
         }
     }
 
@@ -677,15 +686,15 @@ pub(super) fn unwrap_static(value: Value) -> Value {
 }
 
 pub(super) fn not_a_number(value: &Value) -> LangError {
-    LangError::new("type", format!("expected a number, found {}", value.describe()))
+    LangError::new(Code::Type, format!("expected a number, found {}", value.describe()))
 }
 
 pub(super) fn no_member(of: &Value, name: &str) -> LangError {
-    LangError::new("attribute", format!("{} has no member `{name}`", of.describe()))
+    LangError::new(Code::Attribute, format!("{} has no member `{name}`", of.describe()))
 }
 
 pub(super) fn unsupported(what: &str, instead: &str) -> LangError {
-    LangError::new("syntax", format!("{what} is not supported in kernels")).hint(instead)
+    LangError::new(Code::Syntax, format!("{what} is not supported in kernels")).hint(instead)
 }
 
 fn plural(n: usize) -> &'static str {

@@ -12,7 +12,7 @@ use super::expr::{known_truth, unsupported};
 use super::statement::{assigned_names, count};
 use super::value::{Value, describe};
 use super::{Binding, LoopKind, Lower, Lowerer, Member, Open};
-use crate::error::{Frame, LangError};
+use crate::error::{Code, Frame, LangError};
 use crate::graph::lost;
 use crate::host::{Constant, Handle};
 use crate::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, Label, Statement};
@@ -76,19 +76,19 @@ impl Lowerer<'_> {
     fn check_place(&mut self, name: &str, at: TextRange) -> Lower<()> {
         self.current().at = at;
         if !self.options.graph {
-            return Err(LangError::new("graph", format!("`{name}` needs a kernel that is a graph"))
+            return Err(LangError::new(Code::Graph, format!("`{name}` needs a kernel that is a graph"))
                 .hint("write `@kernel(graph=True)`"));
         }
         if self.pieces.in_section {
             return Err(LangError::new(
-                "graph",
+                Code::Graph,
                 format!("`{name}` cannot be inside a section of `graph.parallel_context`"),
             )
             .hint("sections hold loops and statements only: put it before or after them"));
         }
         if !self.is_at_graph() {
             return Err(LangError::new(
-                "graph",
+                Code::Graph,
                 format!("`{name}` is only possible at the top level of a kernel, or right inside another `graph.do_while`"),
             )
             .hint("take it out of the `if`, the loop or the function with early returns that it is in"));
@@ -137,7 +137,7 @@ impl Lowerer<'_> {
             _ => None,
         };
         given.ok_or_else(|| {
-            LangError::new("graph", format!("`{name}` takes one array"))
+            LangError::new(Code::Graph, format!("`{name}` takes one array"))
                 .hint(format!("write `{name}(counter)`"))
         })
     }
@@ -148,7 +148,7 @@ impl Lowerer<'_> {
         let text = self.text_of(expr.range());
         let refuse = |why: String| {
             LangError::new(
-                "graph",
+                Code::Graph,
                 format!("`{text}` does not resolve to an ndarray kernel parameter: {why}"),
             )
             .hint("pass a 0-d `i32` ndarray, or a member of an argument that is one")
@@ -166,7 +166,8 @@ impl Lowerer<'_> {
         let value = match self.expr(expr) {
             Ok(value) => value,
             Err(error)
-                if matches!(error.code, "attribute" | "name" | "undefined") && error.trace.is_empty() =>
+                if matches!(error.code, Code::Attribute | Code::Name | Code::Undefined)
+                    && error.trace.is_empty() =>
             {
                 self.current().at = expr.range();
                 return Err(refuse(error.message));
@@ -185,7 +186,7 @@ impl Lowerer<'_> {
         }
         if spec.scalar != Scalar::I32 || spec.ndim != 0 || spec.element.is_some() {
             return Err(LangError::new(
-                "graph",
+                Code::Graph,
                 format!("`{text}` is not a 0-d `i32` ndarray: it is {}", describe(&Constant::Array(spec))),
             )
             .hint("make it by `kp.ndarray(kp.i32, ())`"));
@@ -216,7 +217,7 @@ impl Lowerer<'_> {
         let Some((name, call)) = self.graph_call(&item.context_expr, WANTED) else { return Err(other()) };
         if let Some(target) = &item.optional_vars {
             self.current().at = target.range();
-            return Err(LangError::new("graph", format!("`{name}` gives nothing")).hint("take `as` away"));
+            return Err(LangError::new(Code::Graph, format!("`{name}` gives nothing")).hint("take `as` away"));
         }
         match name {
             "checkpoint" => self.checkpoint(one, call),
@@ -231,11 +232,11 @@ impl Lowerer<'_> {
     fn checkpoint(&mut self, one: &ast::StmtWith, call: &ast::ExprCall) -> Lower<()> {
         self.check_place("checkpoint", call.range())?;
         if !self.options.checkpoints {
-            return Err(LangError::new("checkpoint", "`checkpoint` needs a kernel that has checkpoints")
+            return Err(LangError::new(Code::Checkpoint, "`checkpoint` needs a kernel that has checkpoints")
                 .hint("write `@kernel(graph=True, checkpoints=True)`"));
         }
         if self.pieces.in_checkpoint {
-            return Err(LangError::new("checkpoint", "a checkpoint cannot be inside another")
+            return Err(LangError::new(Code::Checkpoint, "a checkpoint cannot be inside another")
                 .hint("end the first before the second begins"));
         }
         let (label, flag) = self.checkpoint_arguments(call)?;
@@ -271,7 +272,7 @@ impl Lowerer<'_> {
         let mut flag = call.arguments.args.get(1);
         if let Some(more) = call.arguments.args.get(2) {
             self.current().at = more.range();
-            return Err(LangError::new("checkpoint", "`checkpoint` takes a label and `yield_on`"));
+            return Err(LangError::new(Code::Checkpoint, "`checkpoint` takes a label and `yield_on`"));
         }
         for keyword in &call.arguments.keywords {
             let place = match keyword.arg.as_ref().map(ast::Identifier::as_str) {
@@ -279,17 +280,20 @@ impl Lowerer<'_> {
                 Some("yield_on") => &mut flag,
                 _ => {
                     self.current().at = keyword.range();
-                    return Err(LangError::new("checkpoint", "`checkpoint` takes a label and `yield_on`"));
+                    return Err(LangError::new(
+                        Code::Checkpoint,
+                        "`checkpoint` takes a label and `yield_on`",
+                    ));
                 }
             };
             if place.replace(&keyword.value).is_some() {
                 self.current().at = keyword.range();
-                return Err(LangError::new("checkpoint", "`checkpoint` is given the same thing twice"));
+                return Err(LangError::new(Code::Checkpoint, "`checkpoint` is given the same thing twice"));
             }
         }
         match label {
             Some(label) => Ok((label, flag)),
-            None => Err(LangError::new("checkpoint", "a checkpoint has a label")
+            None => Err(LangError::new(Code::Checkpoint, "a checkpoint has a label")
                 .hint("write `with checkpoint(1, yield_on=flag):`, with an int or a member of an `IntEnum`")),
         }
     }
@@ -310,7 +314,7 @@ impl Lowerer<'_> {
         };
         let Some(value) = value else {
             return Err(LangError::new(
-                "checkpoint",
+                Code::Checkpoint,
                 format!("the label `{name}` is no int that is known: it is {found}"),
             )
             .hint("label checkpoints with ints, or with members of an `IntEnum`"));
@@ -319,7 +323,7 @@ impl Lowerer<'_> {
         if let Some(known) = labels.iter().find(|known| known.value == value) {
             let same = if known.name == name { String::new() } else { format!(" (`{}`)", known.name) };
             return Err(LangError::new(
-                "checkpoint",
+                Code::Checkpoint,
                 format!("two checkpoints have the label `{name}`{same}: both are {value}"),
             )
             .hint("give each checkpoint of a kernel a label of its own"));
@@ -371,7 +375,7 @@ impl Lowerer<'_> {
                 self.current().at = expr.range();
                 let name = self.text_of(expr.range());
                 Err(LangError::new(
-                    "checkpoint",
+                    Code::Checkpoint,
                     format!("the label `{name}` is no int: it is a member of an enum of other things"),
                 )
                 .hint("make the enum an `IntEnum`"))
@@ -392,7 +396,7 @@ impl Lowerer<'_> {
             };
             if is_bare {
                 self.current().at = statement.range();
-                return Err(LangError::new("checkpoint", "a bare statement in a checkpoint")
+                return Err(LangError::new(Code::Checkpoint, "a bare statement in a checkpoint")
                     .hint("wrap it in a loop: `for _ in range(1):`; statements in one loop are one task"));
             }
         }
@@ -404,7 +408,7 @@ impl Lowerer<'_> {
     fn sections(&mut self, one: &ast::StmtWith, call: &ast::ExprCall) -> Lower<()> {
         if self.pieces.sections.is_some() {
             self.current().at = call.range();
-            return Err(LangError::new("graph", "`graph.parallel_context` cannot be inside another")
+            return Err(LangError::new(Code::Graph, "`graph.parallel_context` cannot be inside another")
                 .hint("write sections of one context beside each other"));
         }
         self.check_place("graph.parallel_context", call.range())?;
@@ -445,7 +449,7 @@ impl Lowerer<'_> {
             Some(("graph.parallel", call)) => call,
             Some((_, call)) => {
                 self.current().at = call.range();
-                return Err(LangError::new("graph", "`graph.parallel_context` cannot be inside another")
+                return Err(LangError::new(Code::Graph, "`graph.parallel_context` cannot be inside another")
                     .hint("write sections of one context beside each other"));
             }
             None => return Err(only_sections()),
@@ -477,7 +481,7 @@ impl Lowerer<'_> {
                         let value = self.expr(test)?;
                         self.current().at = test.range();
                         known_truth(&value).ok_or_else(|| {
-                            LangError::new("graph", "whether there is a section must be known")
+                            LangError::new(Code::Graph, "whether there is a section must be known")
                                 .hint("write `if static(...):`, or put the condition into the section")
                         })?
                     }
@@ -499,7 +503,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         self.current().at = call.range();
-        Err(LangError::new("graph", format!("`{name}` takes no arguments")))
+        Err(LangError::new(Code::Graph, format!("`{name}` takes no arguments")))
     }
 
     // -- What is known at a checkpoint -----------------------------------------------------------
@@ -519,7 +523,7 @@ impl Lowerer<'_> {
         let what = if name.is_empty() { "a value".to_owned() } else { format!("`{name}`") };
         let label = &self.kernel.labels.as_ref().expect("looked at above")[found.label as usize].name;
         let mut error = LangError::new(
-            "checkpoint",
+            Code::Checkpoint,
             format!("{what} is set before the checkpoint `{label}` and used after it: a launch that resumes there would not know it"),
         )
         .hint("keep it in an array, compute it after the checkpoint, or set it once, by one expression of numbers and sizes among the arguments");
@@ -539,11 +543,11 @@ pub(super) fn misplaced(name: &str) -> LangError {
         "graph.parallel_context" => ("a `with`", "write `with graph.parallel_context():`"),
         _ => ("a `with`", "write `with checkpoint(label, yield_on=flag):`"),
     };
-    LangError::new("graph", format!("`{name}` is {what}, and nothing else")).hint(hint)
+    LangError::new(Code::Graph, format!("`{name}` is {what}, and nothing else")).hint(hint)
 }
 
 fn only_sections() -> LangError {
-    LangError::new("graph", "`graph.parallel_context` holds sections only")
+    LangError::new(Code::Graph, "`graph.parallel_context` holds sections only")
         .hint("put it into `with graph.parallel():`, or before or after the context")
 }
 

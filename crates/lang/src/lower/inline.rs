@@ -8,7 +8,7 @@ use super::expr::unwrap_static;
 use super::operation::common;
 use super::value::{Value, describe};
 use super::{Binding, Exit, Lower, Lowerer, Open};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::{Annotation, Constant, Handle, StructType};
 use crate::ir::{Block, Expr, Kind, LocalId};
 use crate::passes::fold;
@@ -22,13 +22,13 @@ impl Lowerer<'_> {
     pub(super) fn inline(&mut self, handle: Handle, arguments: Arguments, is_method: bool) -> Lower<Value> {
         let source = self.host.function(handle)?;
         if let Some(known) = self.functions.iter().find(|one| one.handle == handle) {
-            return Err(LangError::new("recursion", format!("`{}` calls itself", known.source.name))
+            return Err(LangError::new(Code::Recursion, format!("`{}` calls itself", known.source.name))
                 .hint("functions are inlined: write a loop instead"));
         }
         let mut given: Vec<Option<(Value, Place)>> = vec![None; source.parameters.len()];
         if arguments.values.len() > given.len() {
             return Err(LangError::new(
-                "argument-count",
+                Code::ArgumentCount,
                 format!(
                     "`{}` takes {} arguments, found {}",
                     source.name,
@@ -44,13 +44,13 @@ impl Lowerer<'_> {
         for ((name, value), place) in arguments.keywords.into_iter().zip(places) {
             let Some(at) = source.parameters.iter().position(|one| one.name == name) else {
                 return Err(LangError::new(
-                    "argument-count",
+                    Code::ArgumentCount,
                     format!("`{}` has no parameter `{name}`", source.name),
                 ));
             };
             if given[at].is_some() {
                 return Err(LangError::new(
-                    "argument-count",
+                    Code::ArgumentCount,
                     format!("`{}` is given `{name}` twice", source.name),
                 ));
             }
@@ -63,7 +63,7 @@ impl Lowerer<'_> {
                 (None, Some(default)) => (self.load_constant(default.clone())?, (None, None)),
                 (None, None) => {
                     return Err(LangError::new(
-                        "argument-count",
+                        Code::ArgumentCount,
                         format!("`{}` is not given `{}`", source.name, parameter.name),
                     ));
                 }
@@ -95,14 +95,14 @@ impl Lowerer<'_> {
         let mut exit = function.exit.expect("set above");
         if exit.result.is_some() && !function.is_left {
             return Err(LangError::new(
-                "return",
+                Code::Return,
                 format!("`{name}` does not return a value on every way through it"),
             )
             .hint("add a `return` at its end"));
         }
         if exit.is_used && open.block.statements.iter().any(|one| one.kind.is_graph()) {
             return Err(LangError::new(
-                "graph",
+                Code::Graph,
                 format!("`{name}` holds pieces of a graph, and returns early"),
             )
             .hint("return at the end of the function only"));
@@ -199,7 +199,7 @@ impl Lowerer<'_> {
     fn bind_argument(&mut self, name: &str, annotation: &Annotation, value: Value) -> Lower<Binding> {
         let wrong = |this: &mut Self, expected: &str, value: &Value| {
             let _ = this;
-            LangError::new("type", format!("`{name}` takes {expected}, found {}", value.describe()))
+            LangError::new(Code::Type, format!("`{name}` takes {expected}, found {}", value.describe()))
         };
         Ok(match annotation {
             // What is passed as it is can be changed by the function.
@@ -253,13 +253,16 @@ impl Lowerer<'_> {
         let Arguments { values, keywords, .. } = self.arguments(call, &["*"])?;
         if values.len() > kind.members.len() {
             return Err(LangError::new(
-                "argument-count",
+                Code::ArgumentCount,
                 format!("`{}` has {} members, found {}", kind.name, kind.members.len(), values.len()),
             ));
         }
         for (name, _) in &keywords {
             if !kind.members.iter().any(|(known, _)| known == name) {
-                return Err(LangError::new("attribute", format!("`{}` has no member `{name}`", kind.name)));
+                return Err(LangError::new(
+                    Code::Attribute,
+                    format!("`{}` has no member `{name}`", kind.name),
+                ));
             }
         }
         let mut values = values.into_iter();
@@ -282,7 +285,7 @@ impl Lowerer<'_> {
             return match value {
                 Value::Struct(..) => Ok(value),
                 other => {
-                    Err(LangError::new("type", format!("expected a struct, found {}", other.describe())))
+                    Err(LangError::new(Code::Type, format!("expected a struct, found {}", other.describe())))
                 }
             };
         }
@@ -301,7 +304,10 @@ impl Lowerer<'_> {
                 Value::Struct(members, Some(kind.clone()))
             }
             other => {
-                return Err(LangError::new("type", format!("{} is no type of a member", describe(other))));
+                return Err(LangError::new(
+                    Code::Type,
+                    format!("{} is no type of a member", describe(other)),
+                ));
             }
         })
     }

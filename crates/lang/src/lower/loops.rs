@@ -9,7 +9,7 @@ use super::expr::{known_truth, unsupported, unwrap_static};
 use super::statement::assigned_names;
 use super::value::Value;
 use super::{Binding, LoopConfig, LoopKind, Lower, Lowerer, Open};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Binary, Block, Expr, For, Kind, LocalId, Parallel, ScopeId, Statement};
 use crate::passes::fold;
@@ -74,7 +74,7 @@ impl Lowerer<'_> {
                     _ => unreachable!("counted when it was made"),
                 };
                 if step == 0 {
-                    return Err(LangError::new("arithmetic", "the step of a range is not zero"));
+                    return Err(LangError::new(Code::Arithmetic, "the step of a range is not zero"));
                 }
                 let mut found = Vec::new();
                 let mut at = from;
@@ -101,19 +101,19 @@ impl Lowerer<'_> {
                 other => return Err(not_iterable(&other)),
             },
             Value::Constant(Constant::Array(_)) => {
-                return Err(LangError::new("constant-needed", "a loop over an array cannot be unrolled")
+                return Err(LangError::new(Code::ConstantNeeded, "a loop over an array cannot be unrolled")
                     .hint("loop over the array itself, without `static`"));
             }
             other => {
                 let found = other.describe();
                 self.elements(other).map_err(|_| {
-                    LangError::new("iteration", format!("a loop over {found} cannot be unrolled"))
+                    LangError::new(Code::Iteration, format!("a loop over {found} cannot be unrolled"))
                 })?
             }
         };
         if items.len() > MOST_UNROLLED {
             return Err(LangError::new(
-                "nesting",
+                Code::Nesting,
                 format!("a loop is unrolled more than {MOST_UNROLLED} times"),
             )
             .hint("loop at run time, without `static`"));
@@ -129,7 +129,7 @@ impl Lowerer<'_> {
             let many = usize::try_from((to - from).max(0)).unwrap_or(usize::MAX);
             if found.len().saturating_mul(many) > MOST_UNROLLED {
                 return Err(LangError::new(
-                    "nesting",
+                    Code::Nesting,
                     format!("a loop is unrolled more than {MOST_UNROLLED} times"),
                 )
                 .hint("loop at run time, without `static`"));
@@ -244,7 +244,7 @@ impl Lowerer<'_> {
             let found = argument.describe();
             let (expr, scalar) = self.scalar(argument)?;
             if scalar.is_float() {
-                return Err(LangError::new("type", format!("a range is made of ints, found {found}"))
+                return Err(LangError::new(Code::Type, format!("a range is made of ints, found {found}"))
                     .hint("convert it: `int(...)`"));
             }
             let scalar_int = if scalar == Scalar::Bool { Scalar::I32 } else { scalar };
@@ -267,7 +267,7 @@ impl Lowerer<'_> {
             (Some(from), Some(to), None | Some(Expr::Const(_, 1))) => Ok(ranges(from, to)),
             (Some(from), Some(to), Some(step)) => {
                 if matches!(step, Expr::Const(_, 0)) {
-                    return Err(LangError::new("arithmetic", "the step of a range is not zero"));
+                    return Err(LangError::new(Code::Arithmetic, "the step of a range is not zero"));
                 }
                 // How many there are, in 64 bits: nothing overflows there.
                 let wide =
@@ -311,7 +311,7 @@ impl Lowerer<'_> {
                 };
                 if found.is_float() {
                     return Err(LangError::new(
-                        "type",
+                        Code::Type,
                         format!("a range is made of ints, found {}", value.describe()),
                     )
                     .hint("convert it: `int(...)`"));
@@ -463,7 +463,7 @@ impl Lowerer<'_> {
             self.current().at = one.target.range();
             if tuple.elts.len() != values.len() {
                 return Err(LangError::new(
-                    "unpacking",
+                    Code::Unpacking,
                     format!(
                         "{} variables for {} dimension{}",
                         tuple.elts.len(),
@@ -480,8 +480,11 @@ impl Lowerer<'_> {
             Value::Constant(Constant::None)
         } else {
             self.current().at = one.target.range();
-            return Err(LangError::new("unpacking", format!("one variable for {} dimensions", values.len()))
-                .hint("name one variable for each dimension, or use `grouped`"));
+            return Err(LangError::new(
+                Code::Unpacking,
+                format!("one variable for {} dimensions", values.len()),
+            )
+            .hint("name one variable for each dimension, or use `grouped`"));
         };
         // A variable that the body assigns is one of its own.
         let assigned = assigned_names(&one.body, true);
@@ -552,7 +555,7 @@ fn target_name(target: &ast::Expr) -> String {
 }
 
 fn not_iterable(value: &Value) -> LangError {
-    LangError::new("iteration", format!("cannot loop over {}", value.describe()))
+    LangError::new(Code::Iteration, format!("cannot loop over {}", value.describe()))
         .hint("loop over `range(...)`, `ndrange(...)`, `grouped(...)`, an array, or `static(...)` of a tuple")
 }
 

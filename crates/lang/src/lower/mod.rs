@@ -43,7 +43,7 @@ use keyprint_source::position::{Ranged, TextRange};
 use keyprint_source::{SourceError, with_function};
 
 use self::value::Value;
-use crate::error::{Frame, LangError};
+use crate::error::{Code, Frame, LangError};
 use crate::host::{Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec};
 use crate::ir::{
     Array, ArrayId, Block, Expr, Kernel, Kind, Layout, Local, LocalId, Number, Origin, ScopeId, Site,
@@ -366,7 +366,7 @@ impl<'h> Lowerer<'h> {
             if is_kernel && !self.kernel.results.is_empty() && !self.current().is_left {
                 self.current().at = tree.name.range();
                 return Err(LangError::new(
-                    "return",
+                    Code::Return,
                     "the kernel does not return a value on every way through it",
                 )
                 .hint("add a `return` at its end"));
@@ -374,7 +374,7 @@ impl<'h> Lowerer<'h> {
             if wants && is_kernel && self.result.is_none() {
                 self.current().at = tree.name.range();
                 return Err(LangError::new(
-                    "return",
+                    Code::Return,
                     "the kernel says that it returns something, and does not",
                 )
                 .hint("add a `return`, or take `->` away"));
@@ -383,11 +383,12 @@ impl<'h> Lowerer<'h> {
         });
         let lowered = match lowered {
             Ok(lowered) => lowered,
-            Err(SourceError::Depth) => {
-                Err(LangError::new("nesting", format!("code is nested more than {MOST_LEVELS} levels deep"))
-                    .hint("take parts of it into functions of their own"))
-            }
-            Err(error) => Err(LangError::new("source", format!("the source cannot be parsed: {error}"))),
+            Err(SourceError::Depth) => Err(LangError::new(
+                Code::Nesting,
+                format!("code is nested more than {MOST_LEVELS} levels deep"),
+            )
+            .hint("take parts of it into functions of their own")),
+            Err(error) => Err(LangError::new(Code::Source, format!("the source cannot be parsed: {error}"))),
         };
         if let Err(error) = lowered {
             return Err(self.located(error));
@@ -397,13 +398,13 @@ impl<'h> Lowerer<'h> {
 
     fn parameters(&mut self, tree: &ast::StmtFunctionDef) -> Lower<()> {
         if tree.is_async {
-            return Err(LangError::new("syntax", "kernels cannot be `async`").hint("take `async` away"));
+            return Err(LangError::new(Code::Syntax, "kernels cannot be `async`").hint("take `async` away"));
         }
         let parameters = &tree.parameters;
         let extra = parameters.vararg.as_ref().or(parameters.kwarg.as_ref());
         if let Some(extra) = extra {
             self.current().at = extra.range();
-            return Err(LangError::new("syntax", "`*` and `**` parameters are not supported")
+            return Err(LangError::new(Code::Syntax, "`*` and `**` parameters are not supported")
                 .hint("name the parameters, or take a tuple by a `template()` parameter"));
         }
         // A kernel has to say what it takes; functions take what they get.
@@ -418,7 +419,7 @@ impl<'h> Lowerer<'h> {
             if let Some(name) = missing {
                 let place = parameters.iter().find(|one| one.name().as_str() == name);
                 self.current().at = place.map_or(tree.name.range(), |one| one.range());
-                return Err(LangError::new("annotation", format!("the parameter `{name}` has no annotation"))
+                return Err(LangError::new(Code::Annotation, format!("the parameter `{name}` has no annotation"))
                     .hint(format!(
                         "write `{name}: kp.f32`, `{name}: kp.types.NDArray[kp.f32, 1]`, or `{name}: kp.template()`"
                     )));
@@ -479,7 +480,7 @@ impl<'h> Lowerer<'h> {
     /// Runs something one level deeper.
     fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Lower<T>) -> Lower<T> {
         if self.levels >= MOST_LEVELS_IN_ALL {
-            return Err(LangError::new("nesting", "functions are inlined too deeply into each other")
+            return Err(LangError::new(Code::Nesting, "functions are inlined too deeply into each other")
                 .hint("call fewer functions from functions"));
         }
         self.levels += 1;
@@ -552,7 +553,7 @@ impl<'h> Lowerer<'h> {
         self.statements += 1;
         if self.statements > MOST_STATEMENTS {
             return Err(LangError::new(
-                "nesting",
+                Code::Nesting,
                 format!("the kernel has more than {MOST_STATEMENTS} statements"),
             )
             .hint("loop at run time instead of unrolling with `static`"));

@@ -5,7 +5,7 @@ use keyprint_source::ast::{CmpOp, Operator, UnaryOp};
 use super::expr::{known_truth, made, truth_of, unwrap_static};
 use super::value::Value;
 use super::{Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Binary, Expr, Kind, Math, Unary};
 use crate::passes::fold;
@@ -61,7 +61,7 @@ impl Lowerer<'_> {
         };
         if !is_number(self, &left)? || !is_number(self, &right)? {
             return Err(LangError::new(
-                "operand",
+                Code::Operand,
                 format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1),
             ));
         }
@@ -93,8 +93,11 @@ impl Lowerer<'_> {
     fn shift(&mut self, op: Operator, given: Paired) -> Lower<Value> {
         let Paired { shape, left, right, from, other } = given;
         if let Some(float) = [from, other].into_iter().find(|one| one.is_float()) {
-            return Err(LangError::new("operand", format!("`{}` is not defined for `{float}`", op.as_str()))
-                .hint("convert to an int first, or use `bit_cast`"));
+            return Err(LangError::new(
+                Code::Operand,
+                format!("`{}` is not defined for `{float}`", op.as_str()),
+            )
+            .hint("convert to an int first, or use `bit_cast`"));
         }
         let plain = |scalar| if scalar == Scalar::Bool { Scalar::I32 } else { scalar };
         let (to, count_type) = (plain(from), plain(other));
@@ -203,7 +206,7 @@ impl Lowerer<'_> {
         let is_shift = matches!(op, Operator::LShift | Operator::RShift);
         if (is_shift || is_bits) && scalar.is_float() {
             return Err(LangError::new(
-                "operand",
+                Code::Operand,
                 format!("`{}` is not defined for `{scalar}`", op.as_str()),
             )
             .hint("convert to an int first, or use `bit_cast`"));
@@ -273,7 +276,7 @@ impl Lowerer<'_> {
         let found = (left.describe(), right.describe());
         let cannot = || {
             LangError::new(
-                "comparison",
+                Code::Comparison,
                 format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1),
             )
         };
@@ -284,7 +287,7 @@ impl Lowerer<'_> {
         }
         let Paired { shape, left, right, from, other } =
             self.paired(left, right).map_err(|error| match error.code {
-                "type" => cannot(),
+                Code::Type => cannot(),
                 _ => error,
             })?;
         let mut items = Vec::new();
@@ -433,7 +436,9 @@ impl Lowerer<'_> {
             UnaryOp::UAdd => Ok((one, scalar)),
             UnaryOp::Invert if scalar == Scalar::Bool => Ok((fold::unary(Unary::Not, one), scalar)),
             UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::Invert, one), scalar)),
-            UnaryOp::Invert => Err(LangError::new("operand", format!("`~` is not defined for `{scalar}`"))),
+            UnaryOp::Invert => {
+                Err(LangError::new(Code::Operand, format!("`~` is not defined for `{scalar}`")))
+            }
             _ => match scalar {
                 Scalar::Bool => {
                     Ok((fold::unary(Unary::Neg, fold::cast(scalar, Scalar::I32, one)), Scalar::I32))
@@ -465,7 +470,10 @@ impl Lowerer<'_> {
             if let (Some(known), Some(found)) = (shape, one_shape)
                 && known != found
             {
-                return Err(LangError::new("shape", format!("`{}` of vectors of other sizes", math.name())));
+                return Err(LangError::new(
+                    Code::Shape,
+                    format!("`{}` of vectors of other sizes", math.name()),
+                ));
             }
             shape = shape.or(one_shape);
             scalar = Some(scalar.map_or(one, |known: Scalar| known.promote(one)));
@@ -490,7 +498,7 @@ impl Lowerer<'_> {
     /// The smaller or larger of several.
     pub(super) fn extreme(&mut self, op: Binary, values: Vec<Value>) -> Lower<Value> {
         let mut values = values.into_iter();
-        let mut result = values.next().ok_or_else(|| LangError::new("argument-count", "of nothing"))?;
+        let mut result = values.next().ok_or_else(|| LangError::new(Code::ArgumentCount, "of nothing"))?;
         for value in values {
             if let (Value::Constant(a), Value::Constant(b)) = (&result, &value)
                 && let Some(less) = compare_constants(CmpOp::Lt, b, a)
@@ -600,8 +608,8 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
         Constant::Float(value) => Some(*value),
         other => whole(other).map(|value| value as f64),
     };
-    let zero = || LangError::new("arithmetic", format!("`{}` by zero", op.as_str()));
-    let overflow = || LangError::new("overflow", format!("the result of `{}` is too large", op.as_str()));
+    let zero = || LangError::new(Code::Arithmetic, format!("`{}` by zero", op.as_str()));
+    let overflow = || LangError::new(Code::Overflow, format!("the result of `{}` is too large", op.as_str()));
     if let (Some(x), Some(y)) = (whole(a), whole(b)) {
         let found = match op {
             Operator::Add => x.checked_add(y),
@@ -618,10 +626,10 @@ fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Option<Constant>
             Operator::Pow if y < 0 => return Ok(Some(Constant::Float((x as f64).powf(y as f64)))),
             Operator::Pow => u32::try_from(y).ok().and_then(|y| x.checked_pow(y)),
             Operator::LShift if y < 0 => {
-                return Err(LangError::new("arithmetic", "a shift by less than nothing"));
+                return Err(LangError::new(Code::Arithmetic, "a shift by less than nothing"));
             }
             Operator::RShift if y < 0 => {
-                return Err(LangError::new("arithmetic", "a shift by less than nothing"));
+                return Err(LangError::new(Code::Arithmetic, "a shift by less than nothing"));
             }
             Operator::LShift if x == 0 => Some(0),
             Operator::LShift => (y < 120).then(|| x.checked_mul(1 << y)).flatten(),

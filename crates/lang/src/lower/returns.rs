@@ -5,7 +5,7 @@ use keyprint_source::ast;
 use super::operation::common;
 use super::value::Value;
 use super::{LoopKind, Lower, Lowerer, Returned};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::{Annotation, Constant};
 use crate::ir::{Expr, Kind, LocalId};
 use crate::passes::fold;
@@ -22,7 +22,7 @@ impl Lowerer<'_> {
             other => other,
         };
         if self.current().loops.contains(&LoopKind::Graph) {
-            return Err(LangError::new("graph", "a piece of a graph cannot return")
+            return Err(LangError::new(Code::Graph, "a piece of a graph cannot return")
                 .hint("set what the loop depends on to zero, or return after it"));
         }
         if self.current().exit.is_none() {
@@ -62,8 +62,8 @@ impl Lowerer<'_> {
             (Some(place), Some(value)) => {
                 let found = value.describe();
                 let result = self.return_into(&place, value).map_err(|error| match error.code {
-                    "type" | "shape" | "assignment" => LangError::new(
-                        "return",
+                    Code::Type | Code::Shape | Code::Assignment => LangError::new(
+                        Code::Return,
                         format!("another `return` gives {}, and this one {found}", place.describe()),
                     ),
                     _ => error,
@@ -71,7 +71,7 @@ impl Lowerer<'_> {
                 self.current().exit.as_mut().expect("looked at above").result = Some(result);
             }
             _ => {
-                return Err(LangError::new("return", "one `return` gives a value, and another does not")
+                return Err(LangError::new(Code::Return, "one `return` gives a value, and another does not")
                     .hint("return the same kind of thing everywhere"));
             }
         }
@@ -103,7 +103,7 @@ impl Lowerer<'_> {
                 let value = self.keep(listed)?;
                 let items = self.elements(value)?;
                 if items.len() != places.len() {
-                    return Err(LangError::new("type", "another number of values"));
+                    return Err(LangError::new(Code::Type, "another number of values"));
                 }
                 let pairs = places.iter().zip(items);
                 let places =
@@ -156,9 +156,10 @@ impl Lowerer<'_> {
             Annotation::Scalar(scalar) => {
                 let found = value.describe();
                 let expr = self.scalar_as(value, scalar).map_err(|error| match error.code {
-                    "type" => {
-                        LangError::new("return", format!("the function returns a `{scalar}`, found {found}"))
-                    }
+                    Code::Type => LangError::new(
+                        Code::Return,
+                        format!("the function returns a `{scalar}`, found {found}"),
+                    ),
                     _ => error,
                 })?;
                 Value::Scalar(expr, scalar)
@@ -174,7 +175,7 @@ impl Lowerer<'_> {
                     _ => {
                         let expected = super::value::tensor_text(shape, Some(scalar));
                         return Err(LangError::new(
-                            "return",
+                            Code::Return,
                             format!("the function returns {expected}, found {found}"),
                         ));
                     }
@@ -218,7 +219,7 @@ impl Lowerer<'_> {
             }
             return Ok(Value::Variable(id, shape));
         }
-        Err(LangError::new("return", format!("{} cannot be returned from a branch", binding.describe()))
+        Err(LangError::new(Code::Return, format!("{} cannot be returned from a branch", binding.describe()))
             .hint("return it at the end of the function"))
     }
 
@@ -229,12 +230,13 @@ impl Lowerer<'_> {
         if self.options.graph {
             let is_end = self.open.last().is_some_and(|open| open.is_outermost);
             return match value {
-                Some(_) => Err(LangError::new("graph", "a graph cannot return a value")
+                Some(_) => Err(LangError::new(Code::Graph, "a graph cannot return a value")
                     .hint("write it to an array, or take `graph=True` away")),
-                None if !is_end => {
-                    Err(LangError::new("graph", "a graph runs to its end: it cannot return from a branch")
-                        .hint("take `graph=True` away, or put what follows behind a condition"))
-                }
+                None if !is_end => Err(LangError::new(
+                    Code::Graph,
+                    "a graph runs to its end: it cannot return from a branch",
+                )
+                .hint("take `graph=True` away, or put what follows behind a condition")),
                 None => {
                     self.current().is_left = true;
                     Ok(())
@@ -244,7 +246,7 @@ impl Lowerer<'_> {
         self.current().is_left = true;
         let Some(value) = value else {
             if !self.kernel.results.is_empty() {
-                return Err(LangError::new("return", "one `return` gives a value, and another does not"));
+                return Err(LangError::new(Code::Return, "one `return` gives a value, and another does not"));
             }
             self.result.get_or_insert(Returned::Nothing);
             return self.emit(Kind::Return(Vec::new()));
@@ -258,7 +260,7 @@ impl Lowerer<'_> {
                 self.result = Some(result);
             }
             Some(known) if shapes(known) != shapes(&result) => {
-                return Err(LangError::new("return", "another `return` gives something else")
+                return Err(LangError::new(Code::Return, "another `return` gives something else")
                     .hint("return the same kind of thing everywhere"));
             }
             Some(_) => {
@@ -288,7 +290,7 @@ impl Lowerer<'_> {
             other => {
                 let found = other.describe();
                 let (expr, scalar) = self.scalar(other).map_err(|error| match error.code {
-                    "type" => LangError::new("return", format!("a kernel cannot return {found}"))
+                    Code::Type => LangError::new(Code::Return, format!("a kernel cannot return {found}"))
                         .hint("return numbers, vectors, matrices or tuples of them"),
                     _ => error,
                 })?;
@@ -300,7 +302,7 @@ impl Lowerer<'_> {
 }
 
 fn parallel_return() -> LangError {
-    LangError::new("return", "a parallel loop cannot return")
+    LangError::new(Code::Return, "a parallel loop cannot return")
         .hint("return after the loop; or write `loop_config(serialize=True)` before it")
 }
 

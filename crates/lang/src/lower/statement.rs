@@ -10,7 +10,7 @@ use super::branch::{Names, is_alias, same};
 use super::expr::unsupported;
 use super::value::Value;
 use super::{Binding, LoopKind, Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Expr, Kind};
 use crate::types::Scalar;
@@ -117,9 +117,10 @@ impl Lowerer<'_> {
                 Ok(Value::Scalar(self.scalar_as(value, scalar)?, scalar))
             }
             Value::Constant(Constant::Builtin("bool")) => Ok(Value::Scalar(self.truth(value)?, Scalar::Bool)),
-            other => {
-                Err(LangError::new("annotation", format!("{} is no type of a variable", other.describe())))
-            }
+            other => Err(LangError::new(
+                Code::Annotation,
+                format!("{} is no type of a variable", other.describe()),
+            )),
         }
     }
 
@@ -196,12 +197,12 @@ impl Lowerer<'_> {
                 self.emit(Kind::Leave(scope))
             }
             Some(LoopKind::Parallel) => {
-                Err(LangError::new("loop-control", "a parallel loop cannot be left with `break`").hint(
+                Err(LangError::new(Code::LoopControl, "a parallel loop cannot be left with `break`").hint(
                     "write `loop_config(serialize=True)` before the loop, or put the loop into another",
                 ))
             }
             Some(LoopKind::Graph) => Err(graph_control("break")),
-            None => Err(LangError::new("loop-control", "`break` outside of a loop")),
+            None => Err(LangError::new(Code::LoopControl, "`break` outside of a loop")),
         }
     }
 
@@ -216,7 +217,7 @@ impl Lowerer<'_> {
                 self.emit(Kind::Leave(scope))
             }
             Some(LoopKind::Graph) => Err(graph_control("continue")),
-            None => Err(LangError::new("loop-control", "`continue` outside of a loop")),
+            None => Err(LangError::new(Code::LoopControl, "`continue` outside of a loop")),
         }
     }
 
@@ -252,7 +253,7 @@ impl Lowerer<'_> {
 }
 
 fn graph_control(word: &str) -> LangError {
-    LangError::new("loop-control", format!("`{word}` cannot leave a piece of a graph"))
+    LangError::new(Code::LoopControl, format!("`{word}` cannot leave a piece of a graph"))
         .hint("a loop of a graph goes on until what it depends on is zero: write that")
 }
 

@@ -6,7 +6,7 @@ use keyprint_source::position::Ranged;
 use super::expr::{made, no_member, truth_of};
 use super::value::Value;
 use super::{Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Binary, Expr, Kind, Math, Place};
 use crate::passes::fold;
@@ -102,7 +102,7 @@ impl Lowerer<'_> {
         let count = values.len();
         if count > sizes.len() || count == 0 {
             return Err(LangError::new(
-                "index",
+                Code::Index,
                 format!("{} index{}, found {count}", sizes.len(), if sizes.len() == 1 { "" } else { "es" }),
             ));
         }
@@ -125,14 +125,14 @@ impl Lowerer<'_> {
         if let Value::Constant(Constant::Int(at)) = &value {
             let place = if *at < 0 { at + i128::from(size) } else { *at };
             if !(0..i128::from(size)).contains(&place) {
-                return Err(LangError::new("index", format!("index {at} of {size}")));
+                return Err(LangError::new(Code::Index, format!("index {at} of {size}")));
             }
             return Ok(Expr::index(place as i64));
         }
         let found = value.describe();
         let (expr, scalar) = self.scalar(value)?;
         if !scalar.is_int() {
-            return Err(LangError::new("index", format!("an index is an int, found {found}"))
+            return Err(LangError::new(Code::Index, format!("an index is an int, found {found}"))
                 .hint("convert it: `int(...)`"));
         }
         let mut index = self.widen(expr, scalar);
@@ -149,7 +149,7 @@ impl Lowerer<'_> {
 
     pub(super) fn tensor_item(&mut self, of: Value, slice: &ast::Expr) -> Lower<Value> {
         let Some((shape, scalar, items)) = self.as_tensor(&of)? else {
-            return Err(LangError::new("index", format!("{} has no elements", of.describe())));
+            return Err(LangError::new(Code::Index, format!("{} has no elements", of.describe())));
         };
         match self.lane(shape, slice)? {
             Lane::One(Expr::Const(_, at)) => Ok(Value::Scalar(items[at as usize].clone(), scalar)),
@@ -207,7 +207,7 @@ impl Lowerer<'_> {
         }
         let rows = self.elements(value)?;
         if rows.is_empty() || rows.len() > MOST_LANES as usize {
-            return Err(LangError::new("shape", format!("a vector of {} numbers", rows.len()))
+            return Err(LangError::new(Code::Shape, format!("a vector of {} numbers", rows.len()))
                 .hint(format!("between 1 and {MOST_LANES}")));
         }
         let is_row = |value: &Value| {
@@ -224,16 +224,16 @@ impl Lowerer<'_> {
         for row in rows {
             let row = self.tensor_of(row, None)?;
             let Some((Shape::Vector(n), scalar, row)) = self.as_tensor(&row)? else {
-                return Err(LangError::new("shape", "a row of a matrix is a vector"));
+                return Err(LangError::new(Code::Shape, "a row of a matrix is a vector"));
             };
             if columns.is_some_and(|known| known != n) {
-                return Err(LangError::new("shape", "the rows of a matrix have one length"));
+                return Err(LangError::new(Code::Shape, "the rows of a matrix have one length"));
             }
             columns = Some(n);
             items.extend(row.into_iter().map(|one| (one, scalar)));
         }
         if items.len() > MOST_LANES as usize {
-            return Err(LangError::new("shape", format!("a matrix of {} numbers", items.len()))
+            return Err(LangError::new(Code::Shape, format!("a matrix of {} numbers", items.len()))
                 .hint(format!("at most {MOST_LANES}")));
         }
         Ok(tensor(Shape::Matrix(count, columns.unwrap_or(0)), items, wanted))
@@ -263,7 +263,10 @@ impl Lowerer<'_> {
             items = vec![one; many];
         }
         if items.len() != many {
-            return Err(LangError::new("shape", format!("expected {many} numbers, found {}", items.len())));
+            return Err(LangError::new(
+                Code::Shape,
+                format!("expected {many} numbers, found {}", items.len()),
+            ));
         }
         Ok(Value::Tensor(shape, scalar, items))
     }
@@ -285,10 +288,10 @@ impl Lowerer<'_> {
         let found = (left.describe(), right.describe());
         let (a, b) = (self.as_tensor(&left)?, self.as_tensor(&right)?);
         let cannot =
-            || LangError::new("shape", format!("`@` is not defined for {} and {}", found.0, found.1));
+            || LangError::new(Code::Shape, format!("`@` is not defined for {} and {}", found.0, found.1));
         let (Some((left_shape, from, a)), Some((right_shape, other, b))) = (a, b) else {
             return Err(LangError::new(
-                "operand",
+                Code::Operand,
                 format!("`@` is not defined for {} and {}", found.0, found.1),
             )
             .hint("multiply numbers with `*`"));
@@ -342,7 +345,7 @@ impl Lowerer<'_> {
                 Some((before, scalar)) => self.arithmetic(Operator::Add, before, product.0, scalar)?,
             });
         }
-        sum.ok_or_else(|| LangError::new("shape", "nothing to add up"))
+        sum.ok_or_else(|| LangError::new(Code::Shape, "nothing to add up"))
     }
 
     // -- Methods ---------------------------------------------------------------------------------
@@ -356,7 +359,7 @@ impl Lowerer<'_> {
         };
         if arguments.len() != wanted {
             return Err(LangError::new(
-                "argument-count",
+                Code::ArgumentCount,
                 format!(
                     "`{name}` takes {wanted} argument{}, found {}",
                     if wanted == 1 { "" } else { "s" },
@@ -373,7 +376,7 @@ impl Lowerer<'_> {
                 match (shape, self.as_tensor(&other)?) {
                     (Shape::Vector(n), Some((Shape::Vector(m), ..))) if n == m => self.matmul(of, other),
                     _ => Err(LangError::new(
-                        "shape",
+                        Code::Shape,
                         format!("`dot` is not defined for {} and {}", found.0, found.1),
                     )),
                 }
@@ -388,7 +391,7 @@ impl Lowerer<'_> {
                 let (Shape::Vector(rows), Some((Shape::Vector(columns), right_scalar, right))) =
                     (shape, self.as_tensor(&other)?)
                 else {
-                    return Err(LangError::new("shape", "`outer_product` is defined for two vectors"));
+                    return Err(LangError::new(Code::Shape, "`outer_product` is defined for two vectors"));
                 };
                 let to = scalar.promote(right_scalar);
                 let left = self.all_once(items, scalar, to)?;
@@ -487,11 +490,11 @@ impl Lowerer<'_> {
             }
             "trace" | "determinant" | "inverse" => {
                 let Shape::Matrix(n, m) = shape else {
-                    return Err(LangError::new("shape", format!("`{name}` is defined for matrices")));
+                    return Err(LangError::new(Code::Shape, format!("`{name}` is defined for matrices")));
                 };
                 if n != m {
                     return Err(LangError::new(
-                        "shape",
+                        Code::Shape,
                         format!("`{name}` is defined for square matrices, found {n}x{m}"),
                     ));
                 }
@@ -503,7 +506,7 @@ impl Lowerer<'_> {
                 }
                 if n > 4 {
                     return Err(LangError::new(
-                        "shape",
+                        Code::Shape,
                         format!("`{name}` is there up to 4x4, found {n}x{n}"),
                     ));
                 }
@@ -526,7 +529,7 @@ impl Lowerer<'_> {
             (self.as_tensor(&left)?, self.as_tensor(&right)?)
         else {
             return Err(LangError::new(
-                "shape",
+                Code::Shape,
                 format!("`cross` is not defined for {} and {}", found.0, found.1),
             ));
         };
@@ -549,7 +552,7 @@ impl Lowerer<'_> {
                 Ok(Value::Scalar(found, scalar))
             }
             _ => Err(LangError::new(
-                "shape",
+                Code::Shape,
                 format!("`cross` is not defined for {} and {}", found.0, found.1),
             )),
         }

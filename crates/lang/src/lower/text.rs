@@ -5,7 +5,7 @@ use keyprint_source::ast;
 use super::expr::{unsupported, unwrap_static};
 use super::value::Value;
 use super::{Lower, Lowerer};
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Kind, Part};
 use crate::passes::fold;
@@ -17,12 +17,14 @@ impl Lowerer<'_> {
         for keyword in &call.arguments.keywords {
             let value = self.expr(&keyword.value)?;
             let Constant::Text(text) = self.known(value, "how to print")? else {
-                return Err(LangError::new("type", "`sep` and `end` are texts"));
+                return Err(LangError::new(Code::Type, "`sep` and `end` are texts"));
             };
             match keyword.arg.as_ref().map(ast::Identifier::as_str) {
                 Some("sep") => separator = text,
                 Some("end") => end = text,
-                _ => return Err(LangError::new("argument-count", "`print` takes values, `sep` and `end`")),
+                _ => {
+                    return Err(LangError::new(Code::ArgumentCount, "`print` takes values, `sep` and `end`"));
+                }
             }
         }
         let mut parts = Vec::new();

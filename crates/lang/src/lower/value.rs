@@ -1,7 +1,7 @@
 //! What expressions are while a kernel is lowered: constants, numbers, vectors, and things that only
 //! exist until then.
 
-use crate::error::LangError;
+use crate::error::{Code, LangError};
 use crate::host::{Constant, StructType};
 use crate::ir::{Expr, LocalId, Place};
 use crate::passes::fold;
@@ -130,7 +130,7 @@ pub(super) fn number(
             let fits = |scalar: Scalar| fold::whole(scalar, fold::wrap(scalar, *value)) == *value;
             let scalar = [default_int, Scalar::I64, Scalar::U64].into_iter().find(|one| fits(*one));
             let Some(scalar) = scalar else {
-                return Err(LangError::new("overflow", format!("`{value}` does not fit into 64 bits")));
+                return Err(LangError::new(Code::Overflow, format!("`{value}` does not fit into 64 bits")));
             };
             Some((Expr::Const(scalar, fold::wrap(scalar, *value)), scalar))
         }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+from ..._native import CompileTimeValue
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +50,11 @@ class Seen:
 
 
 def _is_same(found: Any, known: Any) -> bool:
-    """Whether two facts are the same, to the type and the last bit."""
+    """Whether two answers are the same, to the type and the last bit."""
     if type(found) is not type(known):
         return False
+    if type(found) is CompileTimeValue:
+        return found.is_same(known)
     if type(found) in (tuple, list):
         return len(found) == len(known) and all(map(_is_same, found, known))
     if type(found) is float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._native import CompileTimeValue
 from .dtypes import DType, TensorType, matrix, scalar_of, vector
 from .structs import StructType, struct
 
@@ -154,8 +155,8 @@ def kind_of(annotation: Any) -> tuple[str, Any]:
     return "unknown", annotation
 
 
-def fact_of_type(kind: Any) -> Any:
+def type_value(kind: Any) -> CompileTimeValue:
     """Return a type as the compiler takes it."""
     if isinstance(kind, DType):
-        return ("scalar", kind.name)
-    return ("tensor type", kind.shape, kind.dtype.name)
+        return CompileTimeValue.scalar(kind.name)
+    return CompileTimeValue.tensor_type(kind.shape, kind.dtype.name)

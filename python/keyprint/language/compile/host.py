@@ -1,4 +1,4 @@
-"""What the compiler asks about the world outside a function's text.
+"""The host: it answers what the compiler asks about objects that a function's text does not say.
 
 Everything that is answered here is part of the kernel's key: globals, closures and what they lead to by the
 function key, arguments by the signature. Arguments themselves are never looked at, only what is known of
@@ -11,12 +11,18 @@ import builtins
 import types
 from functools import cached_property
 
-from ..._native import NdArray
+from ..._native import (
+    AnnotationValue,
+    CompileTimeValue,
+    FunctionSource,
+    NdArray,
+    ParameterValue,
+)
 from ...dispatch.kernel import Kernel
 from ...functions.access_paths import function_of, lookup
 from ..builtin import Builtin
-from ..errors import fact_error
-from ..types.annotations import fact_of_type, kind_of
+from ..errors import host_error
+from ..types.annotations import kind_of, type_value
 from ..types.dtypes import BY_NAME, DType, TensorType, defaults, name_of, scalar_of
 from ..types.field import Field, StructField
 from ..types.postponed import annotations_of, evaluate
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from ...dispatch.signatures.argument import Argument
     from ...functions.sources import Sources
 
-__all__ = ["Facts"]
+__all__ = ["Host"]
 
 #: Builtins of Python that kernels have.
 _PYTHON: Final = (
@@ -71,13 +77,13 @@ class Opaque:
         self.places = places
 
 
-class Facts:
-    """Answers the compiler."""
+class Host:
+    """Answers the compiler, by compile-time values."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._nodes: dict[str, Node] = {}
-        self._functions: dict[int, tuple[Any, ...]] = {}
+        self._functions: dict[int, FunctionSource] = {}
         #: Fields that are read by name: their addresses are in the code.
         self.captured: list[Any] = []
         #: How many tuples are open inside each other.
@@ -95,15 +101,15 @@ class Facts:
 
     # -- Questions ---------------------------------------------------------------------------------
 
-    def function(self, function: Any) -> tuple[Any, ...]:
-        """Return name, file, line, indentation, text, parameters and result of a function."""
+    def function(self, function: Any) -> FunctionSource:
+        """Return the source of a function, and what it takes and returns."""
         known = self._functions.get(id(function))
         if known is None:
             known = self._functions[id(function)] = self._function(function)
         return known
 
     def name(self, function: Any, name: str) -> tuple[Any, ...]:
-        """Return what a name means in a function: nothing, or one fact."""
+        """Return what a name means in a function: nothing, or one value."""
         code = function.__code__
         if name in code.co_freevars and function.__closure__ is not None:
             cell = function.__closure__[code.co_freevars.index(name)]
@@ -114,13 +120,13 @@ class Facts:
         if name in function.__globals__:
             return (self._named(function.__globals__[name], name),)
         if name in _PYTHON:
-            return (("builtin", name),)
+            return (CompileTimeValue.builtin(name),)
         if hasattr(builtins, name):
-            return (("object", getattr(builtins, name), f"the builtin `{name}`"),)
+            return (CompileTimeValue.object(getattr(builtins, name), f"the builtin `{name}`"),)
         return ()
 
     def member(self, of: Any, name: str) -> tuple[Any, ...]:
-        """Return what an object has under a name: nothing, or one fact."""
+        """Return what an object has under a name: nothing, or one value."""
         if isinstance(of, Node):
             return self._argument_member(of, name)
         if isinstance(of, Opaque):
@@ -134,16 +140,16 @@ class Facts:
         return self._instance_member(of, name)
 
     def item(self, of: Any, at: Any) -> tuple[Any, ...]:
-        """Return what an object has at an index: nothing, or one fact."""
+        """Return what an object has at an index: nothing, or one value."""
         if isinstance(of, Opaque):
             return self._opaque_part(of, ("item", at), f"{of.path}[{at!r}]")
         if isinstance(of, dict) and at in of:
-            return (self.fact(of[at], str(at)),)
+            return (self.value_of(of[at], str(at)),)
         if isinstance(of, (list, tuple)) and type(at) is int and -len(of) <= at < len(of):
-            return (self.fact(of[at], str(at)),)
+            return (self.value_of(of[at], str(at)),)
         return ()
 
-    # -- Facts -------------------------------------------------------------------------------------
+    # -- Answers -----------------------------------------------------------------------------------
 
     def _named(self, value: Any, label: str) -> Any:
         """Return what something that has a name of its own is: enums label checkpoints by their members."""
@@ -152,110 +158,117 @@ class Facts:
         if isinstance(value, enum.Enum):
             number = int(value) if isinstance(value, int) else value.value
             if type(number) is int and -(1 << 126) < number < 1 << 126:
-                return ("enum", value, number, isinstance(value, int))
-        return self.fact(value, label)
+                return CompileTimeValue.enumerated(value, number, is_int=isinstance(value, int))
+        return self.value_of(value, label)
 
-    def fact(self, value: Any, label: str) -> Any:
+    def value_of(self, value: Any, label: str) -> Any:
         """Return what a value is, as the compiler takes it."""
         kind = type(value)
         if value is None or kind in (bool, int, float, str):
             if kind is int and not -(1 << 126) < value < 1 << 126:
-                raise fact_error("overflow", f"`{label}` does not fit into 64 bits")
+                raise host_error("overflow", f"`{label}` does not fit into 64 bits")
             return value
         if isinstance(value, DType):
-            return ("scalar", value.name)
+            return CompileTimeValue.scalar(value.name)
         if isinstance(value, TensorType):
-            return fact_of_type(value)
+            return type_value(value)
         if isinstance(value, StructType):
             return self._struct_type(value)
         if isinstance(value, Builtin):
-            return ("builtin", value.name)
+            return CompileTimeValue.builtin(value.name)
         if value is Vector or value is Matrix:
-            return ("builtin", "Vector" if value is Vector else "Matrix")
+            return CompileTimeValue.builtin("Vector" if value is Vector else "Matrix")
         if isinstance(value, Matrix):
-            return (
-                "tensor",
-                value.shape,
-                value.dtype.name,
-                [_typed(one, value.dtype) for one in value.entries],
-            )
+            numbers = [_typed(number, value.dtype) for number in value.entries]
+            return CompileTimeValue.tensor(value.shape, value.dtype.name, numbers)
         if isinstance(value, (list, tuple)):
             if self._depth >= _MOST_TUPLES:
                 # Deeper ones are looked into item by item, as far as the program goes.
-                return ("object", value, _a(f"`{kind.__qualname__}`"))
+                return CompileTimeValue.object(value, _a(f"`{kind.__qualname__}`"))
             self._depth += 1
             try:
-                return ("tuple", [self.fact(one, f"{label}[{at}]") for at, one in enumerate(value)])
+                return CompileTimeValue.tuple(
+                    [self.value_of(one, f"{label}[{at}]") for at, one in enumerate(value)]
+                )
             finally:
                 self._depth -= 1
         if isinstance(value, (Field, StructField)):
             self.captured.append(value)
             return self._field(value, label)
         if isinstance(value, NdArray) or hasattr(kind, "__array_interface__"):
-            raise fact_error(
+            raise host_error(
                 "type",
                 f"the array `{label}` is inside of something that cannot hold arrays",
                 "pass it to the kernel, or put it into a tuple, a dataclass or a `@data_oriented` object",
             )
         if isinstance(value, Struct):
-            members = [(name, self.fact(one, name)) for name, one in value.to_dict().items()]
-            return ("struct", members, self._struct_type(value._kind))
+            members = [(name, self.value_of(one, name)) for name, one in value.to_dict().items()]
+            return CompileTimeValue.struct(members, self._struct_type(value._kind))
         return self._other(value, label)
 
     def _other(self, value: Any, label: str) -> Any:
         enum = _enum_value(value)
         if enum is not _MISSING:
-            return self.fact(enum, label)
+            return self.value_of(enum, label)
         number = _number(value)
         if number is not _MISSING:
             return number
         named = _library_function(value)
         if named is not None:
-            return ("builtin", named)
+            return CompileTimeValue.builtin(named)
         scalar = None if isinstance(value, types.ModuleType) else _scalar_type(value)
         if scalar is not None:
-            return ("scalar", scalar.name)
+            return CompileTimeValue.scalar(scalar.name)
         if isinstance(value, types.MethodType):
             inner = function_of(value.__func__)
             if inner is not None:
-                return ("function", inner, self.fact(value.__self__, label))
+                return CompileTimeValue.function(inner, self.value_of(value.__self__, label))
         if isinstance(value, Kernel):
-            return ("object", value, f"the kernel `{value.__name__}`")
+            return CompileTimeValue.object(value, f"the kernel `{value.__name__}`")
         if isinstance(value, types.BuiltinFunctionType):
             for name in _PYTHON:
                 if value is getattr(builtins, name):
-                    return ("builtin", name)
+                    return CompileTimeValue.builtin(name)
         if isinstance(value, type) and value.__module__ == "builtins" and value.__name__ in _PYTHON:
-            return ("builtin", value.__name__)
+            return CompileTimeValue.builtin(value.__name__)
         function = function_of(value)
         if isinstance(value, types.FunctionType) and value.__module__.startswith("keyprint."):
             # Functions of the library are for programs: kernels have functions of the language.
-            return ("object", value, f"`{value.__name__}`")
+            return CompileTimeValue.object(value, f"`{value.__name__}`")
         if function is not None:
-            return ("function", function, None)
+            return CompileTimeValue.function(function)
         if isinstance(value, types.ModuleType):
-            return ("object", value, f"the module `{value.__name__}`")
+            return CompileTimeValue.object(value, f"the module `{value.__name__}`")
         if isinstance(value, type):
-            return ("object", value, f"the class `{value.__qualname__}`")
-        return ("object", value, _a(f"`{type(value).__qualname__}`"))
+            return CompileTimeValue.object(value, f"the class `{value.__qualname__}`")
+        return CompileTimeValue.object(value, _a(f"`{type(value).__qualname__}`"))
 
     def _struct_type(self, value: StructType) -> Any:
         members = [
-            (name, self._struct_type(one) if isinstance(one, StructType) else fact_of_type(one))
+            (name, self._struct_type(one) if isinstance(one, StructType) else type_value(one))
             for name, one in value.members.items()
         ]
-        methods = [(name, ("function", function_of(one), None)) for name, one in value.methods.items()]
-        return ("struct type", value.name, members, methods)
+        methods = [(name, CompileTimeValue.function(function_of(one))) for name, one in value.methods.items()]
+        return CompileTimeValue.struct_type(value.name, members, methods)
 
     def _field(self, value: Any, label: str) -> Any:
         if isinstance(value, StructField):
             members = [(name, self._field(one, f"{label}.{name}")) for name, one in value._members.items()]
-            return ("struct", members, self._struct_type(value._kind))
+            return CompileTimeValue.struct(members, self._struct_type(value._kind))
         array = value._array
         fixed = (array.address, list(array.shape))
         name = f"{label}#{value._token}"
         element = array.element_shape or None
-        return ("array", name, array.scalar, array.ndim, element, False, True, None, fixed)
+        return CompileTimeValue.array(
+            name,
+            array.scalar,
+            array.ndim,
+            element=element,
+            lanes_in_shape=False,
+            contiguous=True,
+            read_only=None,
+            fixed=fixed,
+        )
 
     def _instance_member(self, of: Any, name: str) -> tuple[Any, ...]:
         stored = getattr(of, "__dict__", {})
@@ -264,31 +277,33 @@ class Facts:
         for attribute in lookup(type(of), name):
             if isinstance(attribute, types.MemberDescriptorType):
                 try:
-                    return (self.fact(attribute.__get__(of), name),)
+                    return (self.value_of(attribute.__get__(of), name),)
                 except AttributeError:
                     return ()
             return (
-                self._from_class(attribute, name, ("object", of, _a(f"`{type(of).__qualname__}`")), type(of)),
+                self._from_class(
+                    attribute, name, CompileTimeValue.object(of, _a(f"`{type(of).__qualname__}`")), type(of)
+                ),
             )
         return ()
 
     def _from_class(self, attribute: Any, name: str, owner: Any, cls: type) -> Any:
         """Return what a class has under a name, for an instance."""
         if isinstance(attribute, (property, cached_property)):
-            raise fact_error(
+            raise host_error(
                 "attribute",
                 f"`{cls.__qualname__}.{name}` is a property, which kernels cannot call",
                 "store the value in a plain attribute, or write a method with `@func`",
             )
         if isinstance(attribute, staticmethod):
-            return self.fact(attribute.__func__, name)
+            return self.value_of(attribute.__func__, name)
         if isinstance(attribute, classmethod):
-            return ("function", function_of(attribute.__func__), self.fact(cls, name))
+            return CompileTimeValue.function(function_of(attribute.__func__), self.value_of(cls, name))
         if isinstance(attribute, Kernel):
-            return self.fact(attribute, name)
+            return self.value_of(attribute, name)
         function = function_of(attribute)
         if function is not None:
-            return ("function", function, owner)
+            return CompileTimeValue.function(function, owner)
         return self._named(attribute, name)
 
     # -- Arguments ---------------------------------------------------------------------------------
@@ -299,7 +314,7 @@ class Facts:
         what: Any
         kind, what = kind_of(annotation) if annotation is not None else ("template", None)
         if kind == "scalar":
-            return ("number", name, what.name, False)
+            return CompileTimeValue.number(name, what.name, can_be_constant=False)
         if kind == "array":
             return self._array(argument, name, what)
         if kind == "tensor":
@@ -318,7 +333,7 @@ class Facts:
         if kind == "fleeting":
             return self._field(argument.value, path)
         if kind == "callable":
-            return self.fact(argument.value, path)
+            return self.value_of(argument.value, path)
         if kind == "opaque":
             value, observed = argument.value
             return self._opaque(value, observed, path, ())
@@ -328,11 +343,15 @@ class Facts:
                 return None
             if scalar is None or str(argument.type).startswith("builtins."):
                 # Only its type was asked for: `s.grid is None`.
-                return ("object", argument, _a(f"`{str(argument.type).removeprefix('builtins.')}`"))
-            return ("number", path, scalar, True)
+                return CompileTimeValue.object(
+                    argument, _a(f"`{str(argument.type).removeprefix('builtins.')}`")
+                )
+            return CompileTimeValue.number(path, scalar, can_be_constant=True)
         if kind == "tuple":
             members = argument.members or {}
-            return ("tuple", [self.argument(one, f"{path}[{at}]", None) for at, one in members.items()])
+            return CompileTimeValue.tuple(
+                [self.argument(one, f"{path}[{at}]", None) for at, one in members.items()]
+            )
         if kind == "object":
             if argument.python_type in (Matrix, Vector):
                 shape = argument.element or ()
@@ -341,8 +360,8 @@ class Facts:
             node = self._nodes.get(path)
             if node is None:
                 node = self._nodes[path] = Node(argument, path, fields)
-            return ("object", node, _a(f"`{str(argument.type).rpartition('.')[2]}`"))
-        raise fact_error("type", f"`{path}` is a `{argument.type}`, of which kernels know nothing")
+            return CompileTimeValue.object(node, _a(f"`{str(argument.type).rpartition('.')[2]}`"))
+        raise host_error("type", f"`{path}` is a `{argument.type}`, of which kernels know nothing")
 
     def _opaque_part(self, of: Opaque, place: tuple[str, Any], path: str) -> tuple[Any, ...]:
         found = _part(of.value, place)
@@ -356,22 +375,22 @@ class Facts:
         def read(argument: Any) -> Any:
             for place in places:
                 argument = _part(argument, place)
-            fact = self.fact(argument, path) if argument is not _MISSING else _MISSING
-            # An object is what is read of it later.
-            return type(argument) if isinstance(fact, tuple) and fact[0] == "object" else fact
+            return _MISSING if argument is _MISSING else _read(self, argument, path)
 
         # Recorded for the argument as a whole: whoever holds it may change any part of the way.
-        observed.note(read, read_value(self, value, path))
-        fact = self.fact(value, path)
-        if isinstance(fact, tuple) and fact[0] == "function":
-            raise fact_error(
+        observed.note(read, _read(self, value, path))
+        answer = self.value_of(value, path)
+        if not isinstance(answer, CompileTimeValue):
+            return answer
+        if answer.is_function:
+            raise host_error(
                 "call",
                 f"the function `{path}` belongs to something of which nothing says what counts",
                 "call it by a global name, or make the object a dataclass or a `@data_oriented` object",
             )
-        if isinstance(fact, tuple) and fact[0] == "object":
-            return ("object", Opaque(value, observed, path, places), fact[2])
-        return fact
+        if answer.label is not None:
+            return CompileTimeValue.object(Opaque(value, observed, path, places), answer.label)
+        return answer
 
     def _argument_member(self, node: Node, name: str) -> tuple[Any, ...]:
         argument = node.argument
@@ -383,12 +402,12 @@ class Facts:
             if name in fields:
                 return (self._typed_member(found, path, fields[name], node.fields),)
             return (self.argument(found, path, None),)
-        owner = ("object", node, _a(f"`{cls.__qualname__}`"))
+        owner = CompileTimeValue.object(node, _a(f"`{cls.__qualname__}`"))
         for attribute in lookup(cls, name):
             if not isinstance(attribute, types.MemberDescriptorType):
                 return (self._from_class(attribute, name, owner, cls),)
         if found is not None:
-            raise fact_error(
+            raise host_error(
                 "attribute",
                 f"{_a(f'`{cls.__qualname__}`')} has no member `{path}`",
                 "set the member before the call",
@@ -401,7 +420,7 @@ class Facts:
         if getattr(annotation, "__keyprint_data_oriented__", False) or getattr(
             argument.python_type, "__keyprint_data_oriented__", False
         ):
-            raise fact_error(
+            raise host_error(
                 "annotation",
                 f"the field `{field.name}` of `{owner.__qualname__}` is a `@data_oriented` object, which a "
                 "dataclass that is an annotation cannot hold",
@@ -409,7 +428,7 @@ class Facts:
             )
         kind, what = kind_of(annotation)
         if kind == "scalar" and argument.kind == "scalar":
-            return ("number", path, what.name, True)
+            return CompileTimeValue.number(path, what.name, can_be_constant=True)
         if kind == "array" and argument.kind == "array":
             return self._array(argument, path, what)
         if kind == "tensor":
@@ -420,21 +439,23 @@ class Facts:
 
     def _array(self, argument: Argument, path: str, annotation: Any) -> Any:
         if argument.kind == "fleeting":
-            fact = self._field(argument.value, path)
-            if annotation is not None and annotation.ndim not in (None, fact[3]):
-                raise _mismatch(path, annotation, fact[2], fact[3], fact[4])
-            return fact
+            field = self._field(argument.value, path)
+            if annotation is not None and field.array_of is not None:
+                scalar, ndim, element = field.array_of
+                if annotation.ndim not in (None, ndim):
+                    raise _mismatch(path, annotation, scalar, ndim, element)
+            return field
         if argument.kind != "array":
             expected = "an array" if annotation is None else f"an array `{annotation}`"
-            raise fact_error(
+            raise host_error(
                 "type", f"`{path}` is {expected}, found {_a(f'`{argument.type or argument.kind}`')}"
             )
         if argument.device not in (None, 1):
             what = "not aligned" if argument.device == "misaligned" else f"on the device {argument.device}"
-            raise fact_error("type", f"`{path}` is {what}, and kernels run on the CPU", "copy it first")
+            raise host_error("type", f"`{path}` is {what}, and kernels run on the CPU", "copy it first")
         scalar = name_of(str(argument.dtype))
         if scalar is None:
-            raise fact_error(
+            raise host_error(
                 "type", f"`{path}` is an array of `{argument.dtype}`, of which kernels know nothing"
             )
         ndim, element = argument.ndim or 0, argument.element
@@ -450,17 +471,15 @@ class Facts:
             fits = dtype is None or (dtype.name == scalar and shape == element)
             if not fits or ndim < 0 or annotation.ndim not in (None, ndim):
                 raise _mismatch(path, annotation, scalar, argument.ndim or 0, argument.element)
-        contiguous = argument.layout == "C"
-        return (
-            "array",
+        return CompileTimeValue.array(
             path,
             scalar,
             ndim,
-            element,
-            in_shape,
-            contiguous,
-            _read_only(argument),
-            None,
+            element=element,
+            lanes_in_shape=in_shape,
+            contiguous=argument.layout == "C",
+            read_only=_read_only(argument),
+            fixed=None,
         )
 
     def _tensor(self, argument: Argument, path: str, wanted: TensorType) -> Any:
@@ -468,7 +487,7 @@ class Facts:
         members = argument.members or {}
         places: list[str] = []
         if argument.kind == "value" and isinstance(argument.value, (Matrix, tuple)):
-            return self.fact(wanted(*argument.value), path)
+            return self.value_of(wanted(*argument.value), path)
         if argument.kind == "object" and argument.python_type in (Matrix, Vector):
             items = members["_items"]
             places = [f"{path}._items[{at}]" for at in (items.members or {})]
@@ -477,17 +496,17 @@ class Facts:
                 inner = one.members or {}
                 places += [f"{path}[{at}][{k}]" for k in inner] if one.kind == "tuple" else [f"{path}[{at}]"]
         else:
-            raise fact_error("type", f"`{path}` is {_a(f'`{wanted}`')}, found {_a(f'`{argument.type}`')}")
+            raise host_error("type", f"`{path}` is {_a(f'`{wanted}`')}, found {_a(f'`{argument.type}`')}")
         many = wanted.n * wanted.m
         if len(places) != many:
-            raise fact_error("shape", f"`{path}` has {many} numbers, found {len(places)}")
-        return ("numbers", wanted.shape, [("number", place, wanted.dtype.name, False) for place in places])
+            raise host_error("shape", f"`{path}` has {many} numbers, found {len(places)}")
+        return CompileTimeValue.numbers(wanted.shape, wanted.dtype.name, places)
 
     # -- Functions ---------------------------------------------------------------------------------
 
-    def _function(self, function: Any) -> tuple[Any, ...]:
+    def _function(self, function: Any) -> FunctionSource:
         if function.__name__ == "<lambda>":
-            raise fact_error(
+            raise host_error(
                 "syntax", "a `lambda` cannot be called in a kernel", "write a function with `def`"
             )
         source = self._sources.of(function.__code__, function.__globals__)
@@ -495,7 +514,7 @@ class Facts:
         name = function.__qualname__
         file = function.__code__.co_filename
         if found is None or source.function is None:
-            raise fact_error(
+            raise host_error(
                 "source",
                 f"the source of `{name}` is not known (`{file}`): it was made by code, or the file was edited since",
                 "define the function in a file, and start the program again if that was edited",
@@ -506,35 +525,42 @@ class Facts:
         text = "\n".join(
             [lines[0], *(line[indent:] if line[:indent].isspace() else line for line in lines[1:])]
         )
-        return (
-            *(name.replace("<locals>.", ""), file, source.function.line, indent, text),
-            *(self._parameters(function), self._annotation(annotations_of(function).get("return"))),
+        return FunctionSource(
+            name.replace("<locals>.", ""),
+            file,
+            line=source.function.line,
+            indent=indent,
+            text=text,
+            parameters=self._parameters(function),
+            returns=self._annotation(annotations_of(function).get("return")),
         )
 
-    def _parameters(self, function: Any) -> list[tuple[Any, ...]]:
+    def _parameters(self, function: Any) -> list[ParameterValue]:
         from ...dispatch.parameters import defaults_of
 
         code = function.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         annotations = annotations_of(function)
         return [
-            (
+            ParameterValue(
                 name,
                 self._annotation(annotations.get(name, _MISSING)),
-                tuple(self.fact(one, name) for one in default),
+                [self.value_of(value, name) for value in default],
             )
             for name, default in zip(names, defaults_of(function), strict=True)
         ]
 
-    def _annotation(self, annotation: Any) -> Any:
+    def _annotation(self, annotation: Any) -> AnnotationValue:
         if annotation is _MISSING or annotation is None:
-            return "missing"
+            return AnnotationValue.missing()
         kind, what = kind_of(annotation)
-        if kind == "unknown":
-            return "object"
         if kind in ("scalar", "tensor"):
-            return fact_of_type(what)
-        return self._struct_type(what) if kind == "struct" else kind
+            return AnnotationValue.type(type_value(what))
+        if kind == "struct":
+            return AnnotationValue.type(self._struct_type(what))
+        if kind == "template":
+            return AnnotationValue.template()
+        return AnnotationValue.array() if kind == "array" else AnnotationValue.object()
 
 
 _MISSING: Final = object()
@@ -552,10 +578,12 @@ def _part(of: Any, place: tuple[str, Any]) -> Any:
     return getattr(of, name, _MISSING)
 
 
-def read_value(facts: Facts, value: Any, path: str) -> Any:
+def _read(host: Host, value: Any, path: str) -> Any:
     """Return what is compared of a value in later launches: what it is, or its type if it is an object."""
-    fact = facts.fact(value, path)
-    return type(value) if isinstance(fact, tuple) and fact[0] == "object" else fact
+    answer = host.value_of(value, path)
+    # An object is what is read of it later.
+    is_object = isinstance(answer, CompileTimeValue) and answer.label is not None
+    return type(value) if is_object else answer
 
 
 def _read_only(argument: Argument) -> tuple[str, str] | None:
@@ -574,7 +602,7 @@ def _mismatch(path: str, annotation: Any, scalar: str, ndim: int, element: Any) 
         if not element
         else f"{'vector' if len(element) == 1 else 'matrix'}{tuple(element)} of {scalar}"
     )
-    return fact_error(
+    return host_error(
         "type",
         f"`{path}` is annotated with `{annotation}`, found an array of `{dtype}` with {ndim} dimension{'s' * (ndim != 1)}",
         "pass an array of that type, or change the annotation",
