@@ -46,6 +46,7 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_every_name_of_the_language_leads_somewhere() -> None:
+    import keyprint
     from keyprint._native import _builtin_names
     from keyprint.language.builtin import BUILTINS
     from keyprint.language.names import NAMES
