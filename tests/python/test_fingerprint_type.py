@@ -31,8 +31,8 @@ def test_hash_order_and_equality() -> None:
 
 def test_pickle_and_copy_keep_durability() -> None:
     durable = kp.fingerprint(1)
-    fleeting = kp.fingerprint(lambda: 1, mode="lenient")
-    for fingerprint in (durable, fleeting):
+    process_local = kp.fingerprint(lambda: 1, mode="lenient")
+    for fingerprint in (durable, process_local):
         for again in (
             pickle.loads(pickle.dumps(fingerprint)),
             copy.copy(fingerprint),
@@ -40,7 +40,7 @@ def test_pickle_and_copy_keep_durability() -> None:
         ):
             assert again == fingerprint
             assert again.durable == fingerprint.durable
-    assert durable.durable and not fleeting.durable
+    assert durable.durable and not process_local.durable
 
 
 @pytest.mark.parametrize("bad", ["", "0" * 63, "g" * 64, "é" * 32, b"", b"1" * 31])

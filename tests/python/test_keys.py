@@ -117,8 +117,8 @@ def test_keys_are_collected() -> None:
 
 
 def test_fingerprints_that_are_not_durable_make_keys_that_are_not() -> None:
-    fleeting = kp.fingerprint(lambda: 1, mode="lenient")
-    assert not kp.Key("k", {"f": fleeting}).durable
+    process_local = kp.fingerprint(lambda: 1, mode="lenient")
+    assert not kp.Key("k", {"f": process_local}).durable
     assert kp.Key("k", {"f": kp.fingerprint(1)}).durable
 
 

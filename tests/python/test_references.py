@@ -204,10 +204,10 @@ def test_lenient_classes_of_every_kind() -> None:
 
 
 def test_durability_spreads() -> None:
-    fleeting = lenient(lambda: 1)
+    process_local = lenient(lambda: 1)
     with pytest.raises(kp.FingerprintError, match="not durable"):
-        fp([fleeting])
-    assert not lenient([fleeting]).durable
+        fp([process_local])
+    assert not lenient([process_local]).durable
     assert lenient([fp(1)]).durable
 
 

@@ -92,7 +92,7 @@ impl PyFingerprint {
         let make = py.import("keyprint._native")?.getattr(if this.durable {
             "_durable_fingerprint"
         } else {
-            "_fleeting_fingerprint"
+            "_process_local_fingerprint"
         })?;
         Ok((make, (this.__bytes__(py),)))
     }
@@ -106,6 +106,6 @@ pub(crate) fn _durable_fingerprint(bytes: [u8; 32]) -> PyFingerprint {
 
 /// What a fingerprint that is not durable unpickles through.
 #[pyfunction]
-pub(crate) fn _fleeting_fingerprint(bytes: [u8; 32]) -> PyFingerprint {
+pub(crate) fn _process_local_fingerprint(bytes: [u8; 32]) -> PyFingerprint {
     PyFingerprint::new(Fingerprint::from_bytes(bytes), false)
 }

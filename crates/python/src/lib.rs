@@ -50,7 +50,7 @@ mod _native {
     #[pymodule_export]
     use crate::explain::{Difference, Explanation};
     #[pymodule_export]
-    use crate::fingerprint::{_durable_fingerprint, _fleeting_fingerprint, PyFingerprint};
+    use crate::fingerprint::{_durable_fingerprint, _process_local_fingerprint, PyFingerprint};
     #[pymodule_export]
     use crate::fingerprinter::{_short_text, Fingerprinter, Inspection, fingerprint};
     #[pymodule_export]

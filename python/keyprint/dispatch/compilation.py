@@ -53,7 +53,7 @@ class Compilation:
             context.target,
             lambda: self._text(context),
         )
-        is_local = context.resolution.is_fleeting or signature.is_fleeting
+        is_local = context.resolution.is_process_local or signature.is_process_local
         store = None if is_local else self._options.store
         compiled = False
 

@@ -282,7 +282,7 @@ def _process_local_guards(arguments: Mapping[str, Argument]) -> list[int]:
     guards, pending = [], list(arguments.values())
     while pending:
         argument = pending.pop()
-        guards += [argument.guard] if argument.kind == "fleeting" else []
+        guards += [argument.guard] if argument.kind == "process-local" else []
         pending += (argument.members or {}).values()
     return guards
 

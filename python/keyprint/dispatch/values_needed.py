@@ -31,7 +31,7 @@ class NeededValues:
         if store is None or place in self._recalled:
             return
         self._recalled.add(place)
-        if context.resolution.is_fleeting:
+        if context.resolution.is_process_local:
             return
         entry = store.get(self._key(context))
         if entry is not None and isinstance(entry.metadata, list):
@@ -47,7 +47,7 @@ class NeededValues:
             return False
         known |= set(needed.paths)
         store = self._options.store
-        if store is not None and not context.resolution.is_fleeting:
+        if store is not None and not context.resolution.is_process_local:
             store.put(self._key(context), b"", sorted(known))
         return True
 

@@ -93,7 +93,7 @@ class Resolution:
             "entries",
             "fingerprint",
             "guards",
-            "is_fleeting",
+            "is_process_local",
             "root",
             "parts",
             "texts",
@@ -118,7 +118,7 @@ class Resolution:
         self.entries: list[FunctionEntry] = list(resolver.entries.values())
         self.root = root
         #: Whether it holds something that only means something in this process.
-        self.is_fleeting = resolver.is_fleeting
+        self.is_process_local = resolver.is_process_local
         digests = sorted((name, bytes(digest)) for name, digest in self.components.items())
         self.fingerprint = Fingerprint(bytes(fingerprint(("keyprint function key", digests))))
 
@@ -202,7 +202,7 @@ class _Resolver:
         self._bound: dict[tuple[int, int, int], tuple[FunctionEntry, int, str, Any]] = {}
         self._followed: set[tuple[Any, ...]] = set()
         self._at: Where = ("", "", 0)
-        self.is_fleeting = False
+        self.is_process_local = False
         self._arrays: list[Any] = []
         self._fingerprinter: Fingerprinter | None = None
         self._class_fingerprinter: Fingerprinter | None = None
@@ -638,11 +638,11 @@ class _Resolver:
         """Return what stands for something that is followed, or goes by its name and a version."""
         if is_a(value, types.ModuleType):
             return self._module(value, where)
-        if lookup(type(value), "__keyprint_fleeting__"):
-            self.is_fleeting = True
+        if lookup(type(value), "__keyprint_process_local__"):
+            self.is_process_local = True
             kind = value.__keyprint_type__() if lookup(type(value), "__keyprint_type__") else None
             inner = None if kind is None else bytes(self._value("type of a field", kind, where))
-            return "fleeting", value.__keyprint_fleeting__(), inner
+            return "process-local", value.__keyprint_process_local__(), inner
         if is_a(value, type):
             return "class", self._class(value)
         function = function_of(value)
@@ -785,7 +785,7 @@ class _Resolver:
             if isinstance(wrapper, type):
                 overrides[wrapper] = self._rule_function
         overrides.update(COUNTED_BY)
-        overrides.update(dict.fromkeys(PROCESS_LOCAL, self._rule_fleeting))
+        overrides.update(dict.fromkeys(PROCESS_LOCAL, self._rule_process_local))
         return overrides
 
     def _rule_function(self, function: Any) -> Any:
@@ -814,10 +814,10 @@ class _Resolver:
         self._class(cls)
         return NotImplemented
 
-    def _rule_fleeting(self, value: Any) -> Any:
-        self.is_fleeting = True
-        token = PROCESS_LOCAL.get(type(value), type(value).__keyprint_fleeting__)
-        return rule.leaf(token(value), tag="keyprint fleeting")
+    def _rule_process_local(self, value: Any) -> Any:
+        self.is_process_local = True
+        token = PROCESS_LOCAL.get(type(value), type(value).__keyprint_process_local__)
+        return rule.leaf(token(value), tag="keyprint process-local")
 
     def _rule_array(self, array: Any) -> Any:
         if self.rules.writable_arrays:

@@ -21,7 +21,7 @@ class Argument:
     ``tuple``, ``callable`` or ``signature``. Arrays have ``dtype``, ``ndim``, ``layout`` (``C``, ``F`` or
     ``S`` for any strides), ``writable`` and ``aligned``, and ``element`` if their elements are vectors or
     matrices; scalars and objects have ``type``; objects and tuples have ``members``, by name or position, and
-    objects their class in ``python_type``. ``fleeting`` and ``opaque`` only mean something in this process.
+    objects their class in ``python_type``. ``process-local`` and ``opaque`` only mean something in this process.
     """
 
     __slots__ = (

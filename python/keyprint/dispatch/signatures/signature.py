@@ -76,7 +76,7 @@ _MOST_LEVELS: Final = 64
 class Signature:
     """The signature of one call."""
 
-    __slots__ = ("argument_guards", "arguments", "components", "guards", "is_fleeting", "shown", "texts")
+    __slots__ = ("argument_guards", "arguments", "components", "guards", "is_process_local", "shown", "texts")
 
     def __init__(self) -> None:
         self.arguments: dict[str, Argument] = {}
@@ -89,14 +89,14 @@ class Signature:
         #: What methods depend on that arguments bring along.
         self.guards: list[Guards] = []
         #: Whether it holds something that only means something in this process.
-        self.is_fleeting = False
+        self.is_process_local = False
 
     def let_go(self) -> None:
         """Forget the functions and fields that came with the call: only a compiler needed them."""
         pending = list(self.arguments.values())
         while pending:
             one = pending.pop()
-            if one.kind in ("callable", "fleeting", "opaque"):
+            if one.kind in ("callable", "process-local", "opaque"):
                 one.value = None
             pending += (one.members or {}).values()
 
@@ -233,7 +233,7 @@ class SignatureMaker:
             return take_scalar(self, value, source, path)
         if kind is NdArray:
             return take_own_array(self, value, source)
-        if hasattr(kind, "__keyprint_fleeting__"):
+        if hasattr(kind, "__keyprint_process_local__"):
             return take_process_local(self, value, source, path)
         if hasattr(kind, "__keyprint_numbers__"):
             return (
@@ -315,7 +315,7 @@ class SignatureMaker:
         from .observed import Observed, Seen, opaque_numbers
 
         self.options.on_opaque(path, value)
-        self.signature.is_fleeting = True
+        self.signature.is_process_local = True
         observed = Observed()
         self.add_guard(source, Check.exact())
         guard = self.add_guard(source, Check.signature(Seen, observed))

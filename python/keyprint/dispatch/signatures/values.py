@@ -187,11 +187,11 @@ def holds_values(maker: SignatureMaker, value: Any) -> bool:
 
 def take_process_local(maker: SignatureMaker, value: Any, source: Source, path: str) -> Argument:
     """Take something that counts by what it is in this process: the very object."""
-    maker.signature.is_fleeting = True
+    maker.signature.is_process_local = True
     if hasattr(value, "__keyprint_type__"):
         maker.count(f"type of {path}", maker.resolution(value.__keyprint_type__()))
-    digest = fingerprint(("fleeting", value.__keyprint_fleeting__()))
-    argument = Argument("fleeting", type=type_name(value), value=value, signature=digest)
+    digest = fingerprint(("process-local", value.__keyprint_process_local__()))
+    argument = Argument("process-local", type=type_name(value), value=value, signature=digest)
     return argument.guarded_by(maker.add_guard(source, Check.same()))
 
 
@@ -274,7 +274,7 @@ def take_container(
         brought = [(label, bytes(one.fingerprint)) for label, one in inner.methods.items()]
         maker.methods.update(inner.methods)
         maker.signature.guards += inner.signature.guards
-        maker.signature.is_fleeting |= inner.signature.is_fleeting
+        maker.signature.is_process_local |= inner.signature.is_process_local
         return members, bytes(fingerprint((type_name(value), order, sorted(brought))))
 
     members, known = inside(value)

@@ -330,7 +330,7 @@ class Host:
             return self._named(argument.value, path)
         if kind == "array":
             return self._array(argument, path, None)
-        if kind == "fleeting":
+        if kind == "process-local":
             return self._field(argument.value, path)
         if kind == "callable":
             return self.value_of(argument.value, path)
@@ -438,7 +438,7 @@ class Host:
         return self.argument(argument, path, None)
 
     def _array(self, argument: Argument, path: str, annotation: Any) -> Any:
-        if argument.kind == "fleeting":
+        if argument.kind == "process-local":
             field = self._field(argument.value, path)
             if annotation is not None and field.array_of is not None:
                 scalar, ndim, element = field.array_of

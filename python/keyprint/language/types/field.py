@@ -36,7 +36,7 @@ class Field:
         self._token = next(_tokens)
         self._name = name
 
-    def __keyprint_fleeting__(self) -> int:
+    def __keyprint_process_local__(self) -> int:
         return self._token
 
     @property
@@ -114,7 +114,7 @@ class Field:
         return f"<field {self._array.dtype} {self.shape}>"
 
 
-count_in_this_process(Field, Field.__keyprint_fleeting__)
+count_in_this_process(Field, Field.__keyprint_process_local__)
 
 
 class StructField:
@@ -138,8 +138,8 @@ class StructField:
     def __keyprint_type__(self) -> Any:
         return self._kind
 
-    def __keyprint_fleeting__(self) -> tuple[Any, ...]:
-        return tuple(one.__keyprint_fleeting__() for one in self._members.values())
+    def __keyprint_process_local__(self) -> tuple[Any, ...]:
+        return tuple(one.__keyprint_process_local__() for one in self._members.values())
 
     def __getattr__(self, name: str) -> Any:
         members = object.__getattribute__(self, "_members")
