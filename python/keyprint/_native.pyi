@@ -249,9 +249,11 @@ class SourceFunction:
     @property
     def uses(self) -> list[tuple[tuple[str, Any], tuple[str, ...], str, int]]: ...
     @property
-    def passes(
+    def argument_flows(
         self,
-    ) -> list[tuple[tuple[str, Any], tuple[str, ...], tuple[str, Any], tuple[str, ...], int | str, int]]: ...
+    ) -> list[
+        tuple[tuple[str, Any], tuple[str, ...], tuple[str, Any], tuple[str, ...], int | str, int, int]
+    ]: ...
     @property
     def statements(self) -> list[int]: ...
 

@@ -42,7 +42,7 @@ def test_every_code_is_tested() -> None:
 def test_the_codes_of_functions_are_those_that_are_used_and_tested() -> None:
     package = HERE.parent.parent / "python" / "keyprint"
     folders = ("functions", "dispatch")
-    used = "".join(file.read_text() for folder in folders for file in (package / folder).glob("*.py"))
+    used = "".join(file.read_text() for folder in folders for file in (package / folder).rglob("*.py"))
     codes = set(re.findall(r'code="([a-z-]+)"', used))
     assert codes - set(FINGERPRINT_CODES) == set(FUNCTION_CODES) - set(FINGERPRINT_CODES)
     tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")

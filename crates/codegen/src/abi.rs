@@ -115,7 +115,7 @@ impl Slots {
     fn of(kernel: &Kernel) -> Self {
         let mut used = Used::default();
         used.block(kernel);
-        for (one, other) in &kernel.apart {
+        for (one, other) in &kernel.noalias {
             for id in [one, other] {
                 used.arrays.insert(*id);
                 let array = &kernel.arrays[*id as usize];
@@ -291,7 +291,7 @@ struct kp_runtime {
   u64 (*launch)(void);
   void *(*unlock)(void);
   void (*lock)(void *);
-  void (*fork)(void (*sections)(void *, i64, i64), void *context, i64 count, i64 *state);
+  void (*sections)(void (*sections)(void *, i64, i64), void *context, i64 count, i64 *state);
   i32 (*poll)(void **token, struct kp_pace *);
   i32 (*tick)(i32 *stop);
 };

@@ -160,7 +160,7 @@ impl Writer<'_> {
         let t = self.functions.type_of(scalar);
         match op {
             Unary::Not => format!("(!{value})"),
-            Unary::Invert => format!("(({t})~{value})"),
+            Unary::BitNot => format!("(({t})~{value})"),
             Unary::Neg if scalar.is_float() => format!("(-{value})"),
             Unary::Neg => format!("(({t})(0 - {value}))"),
             Unary::Abs if scalar.is_float() => format!("__builtin_fabs{}({value})", suffix(scalar)),
@@ -194,15 +194,15 @@ impl Writer<'_> {
             Binary::Sub => "-",
             Binary::Mul => "*",
             Binary::Div => "/",
-            Binary::And => "&",
-            Binary::Or => "|",
-            Binary::Xor => "^",
+            Binary::BitAnd => "&",
+            Binary::BitOr => "|",
+            Binary::BitXor => "^",
             Binary::Eq => "==",
             Binary::Ne => "!=",
             Binary::Lt => "<",
             Binary::Le => "<=",
-            Binary::Both => "&&",
-            Binary::Either => "||",
+            Binary::And => "&&",
+            Binary::Or => "||",
             _ => unreachable!("helpers have the others"),
         };
         let text = format!("({} {sign} {})", self.expr(one), self.expr(other));

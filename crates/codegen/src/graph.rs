@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use keyprint_lang::graph::made_again;
+use keyprint_lang::graph::rematerialised;
 use keyprint_lang::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, LocalId, Place, Statement};
 
 use crate::abi::Status;
@@ -27,7 +27,7 @@ impl Writer<'_> {
         self.push(&format!("const u64 kp_from = w[{place}];"));
         self.push(&format!("w[{place}] = 0;"));
         self.push("i32 kp_skip = kp_from != 0;");
-        self.made_again = made_again(self.kernel).into_iter().collect();
+        self.rematerialised = rematerialised(self.kernel).into_iter().collect();
         self.gated(body);
         self.push("kp_yield:;");
     }
@@ -52,13 +52,13 @@ impl Writer<'_> {
             let is_open = match &statement.kind {
                 Kind::Checkpoint(_) => true,
                 Kind::DoWhile(one) => !labels_in(&one.body).is_empty(),
-                kind => kind.sets().is_some_and(|id| self.made_again.contains(&id)),
+                kind => kind.sets().is_some_and(|id| self.rematerialised.contains(&id)),
             };
             if is_open {
                 // What is wrong with something that is made again is wrong then, too: its checks are before it.
                 let is_own = |one: &&Statement| match &one.kind {
                     Kind::Check { condition, site, .. } => {
-                        is_known(condition, &self.made_again)
+                        is_known(condition, &self.rematerialised)
                             && !self.kernel.sites[*site as usize].text.starts_with("assert")
                     }
                     _ => false,
@@ -138,13 +138,13 @@ impl Writer<'_> {
         self.place(&Place { array, index: Vec::new(), lane: None })
     }
 
-    pub(crate) fn fork(&mut self, sections: &[Block]) {
+    pub(crate) fn sections(&mut self, sections: &[Block]) {
         if sections.is_empty() {
             return;
         }
         let task = self.tasks;
         self.tasks += 1;
-        let whole = Statement { line: 0, kind: Kind::Fork(sections.to_vec()) };
+        let whole = Statement { line: 0, kind: Kind::Sections(sections.to_vec()) };
         let whole = Block { locals: Vec::new(), statements: vec![whole] };
         let captured = self.captured_by(&whole, BTreeSet::new(), &[]);
         let (random, failure) = (needs_random(&whole), needs_failure(&whole));
@@ -168,7 +168,7 @@ impl Writer<'_> {
             self.push("}\n");
             self.by_pointer = before;
         }
-        self.push(&format!("static void kp_fork{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
+        self.push(&format!("static void kp_sections{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
         self.push("  for (i64 kp_at = kp_begin; kp_at < kp_end; ++kp_at) switch (kp_at) {");
         for at in 0..sections.len() {
             self.push(&format!("    case {at}: kp_section{task}_{at}(kp_context); break;"));
@@ -179,7 +179,7 @@ impl Writer<'_> {
         self.level += 1;
         let name = self.make_context(task, &captured, random, failure);
         self.push("static i64 kp_state;");
-        self.push(&format!("kp->fork(kp_fork{task}, &{name}, {}, &kp_state);", sections.len()));
+        self.push(&format!("kp->sections(kp_sections{task}, &{name}, {}, &kp_state);", sections.len()));
         self.end_if_stopped();
         if failure {
             self.end_if_failed();
@@ -190,10 +190,10 @@ impl Writer<'_> {
 }
 
 /// Whether an expression is the same wherever a launch begins.
-fn is_known(expr: &Expr, made_again: &BTreeSet<LocalId>) -> bool {
+fn is_known(expr: &Expr, rematerialised: &BTreeSet<LocalId>) -> bool {
     !expr.any(&mut |one| match one {
         Expr::Load(_) => true,
-        Expr::Local(id) | Expr::Lane(id, _) => !made_again.contains(id),
+        Expr::Local(id) | Expr::Lane(id, _) => !rematerialised.contains(id),
         _ => false,
     })
 }

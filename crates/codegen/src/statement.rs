@@ -43,7 +43,7 @@ pub(crate) struct Writer<'k> {
     /// Locals that never change, but are declared before they are set.
     pub(crate) hoisted: BTreeSet<LocalId>,
     /// Locals that a launch that begins at a checkpoint makes again.
-    pub(crate) made_again: BTreeSet<LocalId>,
+    pub(crate) rematerialised: BTreeSet<LocalId>,
     /// How many loops of a graph this is in.
     pub(crate) graph_loops: u32,
     /// The level of statements that are right in the graph, or in the kernel.
@@ -65,7 +65,7 @@ impl<'k> Writer<'k> {
             line: 0,
             open: BTreeSet::new(),
             hoisted: BTreeSet::new(),
-            made_again: BTreeSet::new(),
+            rematerialised: BTreeSet::new(),
             graph_loops: 0,
             graph_level: 1,
         }
@@ -169,7 +169,7 @@ impl<'k> Writer<'k> {
                 self.push(&format!("if ({condition}) return {};", status as u32 | id << 8));
             }
         }
-        for (one, other) in &self.kernel.apart {
+        for (one, other) in &self.kernel.noalias {
             if one == other {
                 self.check_itself(*one);
                 continue;
@@ -333,7 +333,7 @@ impl<'k> Writer<'k> {
                 self.push(&format!("kp_end_{id}:;"));
             }
             Kind::Leave(id) => self.push(&format!("goto kp_end_{id};")),
-            Kind::Return(values) => self.give_back(values),
+            Kind::Return(values) => self.write_return(values),
             Kind::Check { condition, site, values } => self.check(condition, *site, values),
             Kind::Print(parts) => self.print(parts),
             Kind::Random(id) => {
@@ -344,7 +344,7 @@ impl<'k> Writer<'k> {
             }
             Kind::DoWhile(one) => self.do_while(one),
             Kind::Checkpoint(one) => self.checkpoint(one),
-            Kind::Fork(sections) => self.fork(sections),
+            Kind::Sections(sections) => self.sections(sections),
             Kind::At(_) => {}
         }
     }
@@ -416,7 +416,7 @@ impl<'k> Writer<'k> {
         }
     }
 
-    fn give_back(&mut self, values: &[Expr]) {
+    fn write_return(&mut self, values: &[Expr]) {
         let first = self.slots.list.len();
         for (at, value) in values.iter().enumerate() {
             let scalar = value.scalar(self.kernel);

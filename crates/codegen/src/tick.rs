@@ -70,7 +70,7 @@ impl Look {
                     }
                 }
                 Kind::Loop(_) => found.ticks = true,
-                Kind::Parallel(_) | Kind::Fork(_) => {}
+                Kind::Parallel(_) | Kind::Sections(_) => {}
                 kind => kind.parts(&mut |_| {}, &mut |inner| {
                     let inner = Self::at(inner);
                     found.ticks |= inner.ticks;
@@ -106,7 +106,7 @@ pub(crate) fn has_ticks(block: &Block) -> bool {
 /// Whether a block runs something that may have been stopped.
 pub(crate) fn can_stop(block: &Block) -> bool {
     let mut found = has_ticks(block);
-    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Parallel(_) | Kind::Fork(_)));
+    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Parallel(_) | Kind::Sections(_)));
     found
 }
 

@@ -6,7 +6,7 @@
 //! on a device finds here what to make nodes of.
 //!
 //! A launch that begins at a checkpoint does not run what is before it. Variables that only depend on the
-//! arguments are made again ([`made_again`]); [`lost`] finds those of which nothing would be known.
+//! arguments are made again ([`rematerialised`]); [`not_live_at_resume`] finds those of which nothing would be known.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -33,7 +33,7 @@ pub enum Node {
     /// A checkpoint: which gate it is, where it is, and what belongs to it.
     Checkpoint(u32, Option<u32>, Vec<Node>),
     /// Sections that do not depend on each other, and where they are.
-    Fork(Option<u32>, Vec<Vec<Node>>),
+    Sections(Option<u32>, Vec<Vec<Node>>),
 }
 
 /// Something that is done.
@@ -76,8 +76,11 @@ pub struct Gate {
 /// The graph of a kernel.
 #[must_use]
 pub fn graph_of(kernel: &Kernel) -> Graph {
-    let mut reader =
-        Reader { has_gates: kernel.labels.is_some(), made_again: made_again(kernel), ..Reader::default() };
+    let mut reader = Reader {
+        has_gates: kernel.labels.is_some(),
+        rematerialised: rematerialised(kernel),
+        ..Reader::default()
+    };
     let nodes = reader.block(&kernel.body);
     Graph { nodes, ..reader.graph }
 }
@@ -85,7 +88,7 @@ pub fn graph_of(kernel: &Kernel) -> Graph {
 #[derive(Default)]
 struct Reader {
     has_gates: bool,
-    made_again: FxHashSet<LocalId>,
+    rematerialised: FxHashSet<LocalId>,
     /// What is read for values that have no task of their own.
     reads: FxHashMap<LocalId, FxHashSet<ArrayId>>,
     graph: Graph,
@@ -128,17 +131,17 @@ impl Reader {
                     self.gate = outer;
                     nodes.push(Node::Checkpoint(gate, site, body));
                 }
-                Kind::Fork(sections) => {
+                Kind::Sections(sections) => {
                     self.end_row(&mut row, &mut nodes);
                     let sections = sections.iter().map(|one| self.block(one)).collect();
-                    nodes.push(Node::Fork(site, sections));
+                    nodes.push(Node::Sections(site, sections));
                 }
                 // Part of whatever uses it.
                 Kind::Let(id, _) => {
                     let (reads, _) = self.touched(statement);
                     self.reads.insert(*id, reads);
                 }
-                kind if kind.sets().is_some_and(|id| self.made_again.contains(&id)) => {}
+                kind if kind.sets().is_some_and(|id| self.rematerialised.contains(&id)) => {}
                 _ => {
                     if row.0.is_empty() {
                         row.1 = site;
@@ -223,7 +226,7 @@ impl Reader {
 /// Variables that are set once, right in the graph, to something that only depends on the arguments: a launch
 /// that begins at a checkpoint makes them again.
 #[must_use]
-pub fn made_again(kernel: &Kernel) -> FxHashSet<LocalId> {
+pub fn rematerialised(kernel: &Kernel) -> FxHashSet<LocalId> {
     // How often each number of a variable is set, wherever that is.
     let mut sets: FxHashMap<(LocalId, u64), u32> = FxHashMap::default();
     let mut unclear = FxHashSet::default();
@@ -286,7 +289,7 @@ impl Once<'_> {
 
 /// A variable that a launch from a checkpoint would not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct NotLive {
     /// The variable.
     pub local: LocalId,
     /// Which label.
@@ -297,8 +300,8 @@ pub struct Lost {
 
 /// Finds a variable that is set before a checkpoint, used in it or after it, and not made again.
 #[must_use]
-pub fn lost(kernel: &Kernel) -> Option<Lost> {
-    let known = made_again(kernel);
+pub fn not_live_at_resume(kernel: &Kernel) -> Option<NotLive> {
+    let known = rematerialised(kernel);
     let mut scan = Scan::default();
     scan.block(&kernel.body);
     let mut all: Vec<(&LocalId, &Mentions)> =
@@ -316,7 +319,7 @@ pub fn lost(kernel: &Kernel) -> Option<Lost> {
         }
         if let Some((place, label)) = scan.labels.iter().find(|(at, _)| first < *at && *at <= last) {
             let after = one.places.iter().find(|(at, _)| place < at).or(one.places.last());
-            return Some(Lost { local: *local, label: *label, site: after.and_then(|(_, site)| *site) });
+            return Some(NotLive { local: *local, label: *label, site: after.and_then(|(_, site)| *site) });
         }
     }
     None

@@ -17,7 +17,7 @@ fn every_statement_is_read_back() {
         (@2 setlane 2 (i64 1) (select (lt (number 0) (i32 -3)) %1 (call sqrt %1)))
         (@3 parallel ((0 (i32 0) (cast i32 (size 0 0)))) 64 ()
           (do
-            (@4 if (both (eq %0 (number 0)) (not (lt %0 (i32 1))))
+            (@4 if (and (eq %0 (number 0)) (not (lt %0 (i32 1))))
               (then (@4 continue))
               (else (@5 store (at 1 (i64 2) (cast i64 %0)) (lane 2 (i64 1)))))
             (@6 atomic max (at 0 _ (cast i64 %0)) (load (at 1 (i64 0) (cast i64 %0))) _)
@@ -53,7 +53,7 @@ fn what_makes_no_sense_is_refused() {
         ("(@1 store (at 7 _ (i64 0)) (f32 0x0))", "no array 7"),
         ("(var 2) (@1 return %2)", "has lanes"),
         ("(@1 return (add (f32 0x0) (i32 1)))", "expected f32, found i32"),
-        ("(@1 return (and (f32 0x0) (f32 0x0)))", "`and` of f32"),
+        ("(@1 return (bitand (f32 0x0) (f32 0x0)))", "`bitand` of f32"),
         ("(@1 return (call sqrt (i32 4)))", "`sqrt` of i32"),
         ("(@1 return (call atan2 (f32 0x0)))", "`atan2` with 1 arguments"),
         ("(@1 check 4 (bool 1))", "no site 4"),
@@ -84,7 +84,7 @@ fn graph(body: &str) -> String {
 #[test]
 fn every_piece_of_a_graph_is_read_back() {
     let text = graph(
-        r"(@1 at 0) (@1 dowhile 1 (do (@2 checkpoint 0 1 (do (@3 fork (section) (section (@3 at 0))))) (@4 checkpoint 1 _ (do))))",
+        r"(@1 at 0) (@1 dowhile 1 (do (@2 checkpoint 0 1 (do (@3 sections (section) (section (@3 at 0))))) (@4 checkpoint 1 _ (do))))",
     );
     let kernel = parse(&text).unwrap();
     verify(&kernel).unwrap();
@@ -108,9 +108,9 @@ fn graphs_that_make_no_sense_are_refused() {
             "a loop of a graph inside a task",
         ),
         (format!("{one} (@1 scope 1 (do (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
-        (format!("{one} (@1 fork (section (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
-        (format!("{one} (@1 fork (section (@1 fork)))"), "sections inside a task or each other"),
-        (format!("{one} (@1 fork (section (@1 return)))"), "a section that returns"),
+        (format!("{one} (@1 sections (section (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
+        (format!("{one} (@1 sections (section (@1 sections)))"), "sections inside a task or each other"),
+        (format!("{one} (@1 sections (section (@1 return)))"), "a section that returns"),
         (format!("{one} (@1 loop (do (@1 dowhile 1 (do (@1 break)))))"), "a loop of a graph inside a task"),
         (format!("{one} (@1 dowhile 1 (do (@1 break)))"), "no loop to leave"),
         (format!("{one} (@1 dowhile 1 (do (var 0))) (@1 set 0 (i32 1))"), "local 0 is not there"),

@@ -1,7 +1,7 @@
 //! Functions to IR: what comes out, as text, without Python.
 
 use keyprint_lang::error::Code;
-use keyprint_lang::graph::{Gate, Loop, Node, graph_of, lost, made_again};
+use keyprint_lang::graph::{Gate, Loop, Node, graph_of, not_live_at_resume, rematerialised};
 use keyprint_lang::host::{
     Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter,
 };
@@ -280,7 +280,7 @@ fn a_graph_has_tasks_loops_and_gates() {
     let gate = |label, flag, parent| Gate { label, flag, parent };
     let expected = [gate(None, None, None), gate(Some(0), Some(2), Some(0)), gate(None, None, None)];
     assert_eq!(found.gates, expected);
-    let [Node::Task(first), Node::Loop(0, Some(site), body), Node::Fork(_, sections)] = &found.nodes[..]
+    let [Node::Task(first), Node::Loop(0, Some(site), body), Node::Sections(_, sections)] = &found.nodes[..]
     else {
         panic!("{found:?}")
     };
@@ -296,10 +296,10 @@ fn a_graph_has_tasks_loops_and_gates() {
 #[test]
 fn what_only_depends_on_arguments_is_made_again() {
     let kernel = graph(STEP).kernel;
-    let known = made_again(&kernel);
+    let known = rematerialised(&kernel);
     let names: Vec<&str> = known.iter().map(|id| kernel.locals[*id as usize].name.as_str()).collect();
     assert!(names.contains(&"n"), "{names:?}");
-    assert_eq!(lost(&kernel), None);
+    assert_eq!(not_live_at_resume(&kernel), None);
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn nodes<'py>(py: Python<'py>, all: &[Node]) -> PyResult<Bound<'py, PyList>> {
                 one.set_item("site", site)?;
                 one.set_item("nodes", nodes(py, body)?)?;
             }
-            Node::Fork(site, sections) => {
+            Node::Sections(site, sections) => {
                 one.set_item("kind", "sections")?;
                 one.set_item("site", site)?;
                 let sections =

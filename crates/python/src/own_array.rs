@@ -633,7 +633,7 @@ fn managed<'py>(array: &Bound<'py, NdArray>, is_versioned: bool) -> PyResult<Bou
 /// # Safety
 ///
 /// `context` is that of a tensor of [`managed`], which is not used any more.
-unsafe fn let_go(context: *mut c_void) {
+unsafe fn release_held(context: *mut c_void) {
     // SAFETY: as the caller promises.
     unsafe {
         let handed = Box::from_raw(context.cast::<Handed>());
@@ -648,7 +648,7 @@ unsafe fn let_go(context: *mut c_void) {
 /// `tensor` was made by [`managed`], and is not used any more. Any thread may call this.
 unsafe extern "C" fn delete(tensor: *mut Managed) {
     // SAFETY: as the caller promises.
-    unsafe { let_go(Box::from_raw(tensor).context) };
+    unsafe { release_held(Box::from_raw(tensor).context) };
 }
 
 /// # Safety
@@ -656,7 +656,7 @@ unsafe extern "C" fn delete(tensor: *mut Managed) {
 /// As for [`delete`].
 unsafe extern "C" fn delete_versioned(tensor: *mut Versioned) {
     // SAFETY: as the caller promises.
-    unsafe { let_go(Box::from_raw(tensor).context) };
+    unsafe { release_held(Box::from_raw(tensor).context) };
 }
 
 /// # Safety

@@ -143,7 +143,7 @@ impl SourceFunction {
     #[getter]
     fn decorators(&self) -> Vec<(Vec<String>, PyFingerprint, u32)> {
         let decorator = |one: &keyprint_source::Decorator| {
-            (one.chain.clone(), PyFingerprint::new(one.digest, true), one.line)
+            (one.path.clone(), PyFingerprint::new(one.digest, true), one.line)
         };
         self.function.decorators.iter().map(decorator).collect()
     }
@@ -193,8 +193,8 @@ impl SourceFunction {
 
     /// What is handed on: root and path of the argument, root and path of the function, slot, line.
     #[getter]
-    fn passes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        let one = |one: &keyprint_source::Pass| -> PyResult<Bound<'py, PyTuple>> {
+    fn argument_flows<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let one = |one: &keyprint_source::ArgumentFlow| -> PyResult<Bound<'py, PyTuple>> {
             let slot = match &one.slot {
                 Slot::Position(at) => at.into_pyobject(py)?.into_any(),
                 Slot::Keyword(name) => name.into_pyobject(py)?.into_any(),
@@ -203,7 +203,7 @@ impl SourceFunction {
             let paths = (path(py, &one.path)?, path(py, &one.callee_path)?);
             (argument, paths.0, callee, paths.1, slot, one.line, one.call).into_pyobject(py)
         };
-        self.function.passes.iter().map(one).collect()
+        self.function.argument_flows.iter().map(one).collect()
     }
 
     /// The lines of the statements.

@@ -1,7 +1,7 @@
 //! Where compiled kernels run.
 //!
 //! A kernel is a shared object made by the system's C compiler ([`toolchain`]). Once it is loaded ([`library`]), it is
-//! given a [`table`] of functions: to run the pieces of a parallel loop ([`pool`]) and independent sections ([`fork`]), to find out whether to stop ([`pace`]), to say what went wrong
+//! given a [`table`] of functions: to run the pieces of a parallel loop ([`pool`]) and independent sections ([`sections`]), to find out whether to stop ([`pace`]), to say what went wrong
 //! ([`failure`]), to print ([`output`]), to draw random numbers ([`random`]), and to let others run Python
 //! meanwhile.
 //!
@@ -20,11 +20,11 @@
 //! - After a fork, the child has a pool of its own when it needs one.
 
 pub mod failure;
-pub mod fork;
 pub mod library;
 pub mod output;
 pub mod pace;
 pub mod pool;
 pub mod random;
+pub mod sections;
 pub mod table;
 pub mod toolchain;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{fork, pace, table};
+use crate::{pace, sections, table};
 
 /// A piece of a loop: from one iteration to another.
 pub type Task = unsafe extern "C" fn(*mut c_void, i64, i64);
@@ -159,7 +159,7 @@ pub(crate) unsafe extern "C" fn run(
         unsafe { task(context, done, count) };
         return;
     }
-    let alone = fork::keeps_to_itself();
+    let alone = sections::keeps_to_itself();
     let token = if alone { std::ptr::null_mut() } else { table::unlock() };
     let work = |piece| Work { task, context, piece };
     match helpers().filter(|_| !alone) {

@@ -4,11 +4,11 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use crate::failure::{self, Failure};
-use crate::fork;
 use crate::output::{self, Part};
 use crate::pace::{self, Pace};
 use crate::pool::{self, Task};
 use crate::random;
+use crate::sections;
 
 /// What generated code calls, in the order in which it declares it.
 #[repr(C)]
@@ -20,7 +20,7 @@ pub struct Table {
     launch: extern "C" fn() -> u64,
     unlock: extern "C" fn() -> *mut c_void,
     lock: extern "C" fn(*mut c_void),
-    fork: unsafe extern "C" fn(Task, *mut c_void, i64, *mut i64),
+    sections: unsafe extern "C" fn(Task, *mut c_void, i64, *mut i64),
     poll: unsafe extern "C" fn(*mut *mut c_void, *mut Pace) -> i32,
     tick: unsafe extern "C" fn(*mut i32) -> i32,
 }
@@ -33,7 +33,7 @@ static TABLE: Table = Table {
     launch: random::launch,
     unlock,
     lock,
-    fork: fork::fork,
+    sections: sections::run,
     poll: pace::poll,
     tick: pace::tick,
 };

@@ -49,4 +49,4 @@ pub use ruff_python_ast as ast;
 /// Positions in them.
 pub use ruff_text_size as position;
 pub use table::{Decorator, Function, Parameter, ParameterKind, TABLE_VERSION, Table};
-pub use uses::{DYNAMIC, How, Pass, Root, Slot, Use};
+pub use uses::{ArgumentFlow, DYNAMIC, How, Root, Slot, Use};

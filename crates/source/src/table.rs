@@ -13,10 +13,10 @@ use crate::bindings::Bindings;
 use crate::lines::Lines;
 use crate::normal;
 use crate::parse::{SourceError, with_tree};
-use crate::uses::{self, Body, Found, Pass, Subject, Use, decorator_chain, digest_bytes};
+use crate::uses::{self, ArgumentFlow, Body, Found, Subject, Use, decorator_path, digest_bytes};
 
 /// The version of tables as bytes, and of what is found in a file.
-pub const TABLE_VERSION: u32 = 6;
+pub const TABLE_VERSION: u32 = 7;
 
 /// The functions of a file, in source order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct Function {
     /// What it reads.
     pub uses: Vec<Use>,
     /// What it hands to others.
-    pub passes: Vec<Pass>,
+    pub argument_flows: Vec<ArgumentFlow>,
     /// The lines of its statements: the place in this list is the number of the statement.
     pub statements: Vec<u32>,
     /// Digests of its compiled code, one for each way to compile it; whoever compiles adds them.
@@ -60,7 +60,7 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decorator {
     /// The names that lead to what decorates, called or not; empty if it is another expression.
-    pub chain: Vec<String>,
+    pub path: Vec<String>,
     /// What it means.
     #[serde(with = "digest_bytes")]
     pub digest: Fingerprint,
@@ -165,10 +165,10 @@ impl<'a> Finder<'a, '_> {
             returns: def.returns.as_deref(),
             body: Body::Statements(&def.body),
         };
-        let Found { uses, passes } = self.found(&subject);
+        let Found { uses, argument_flows } = self.found(&subject);
         let decorators: Vec<TextRange> = def.decorator_list.iter().map(Ranged::range).collect();
         let decorator = |one: &'a ruff_python_ast::Decorator| Decorator {
-            chain: decorator_chain(&one.expression),
+            path: decorator_path(&one.expression),
             digest: normal::digest(self.text, AnyNodeRef::from(&one.expression), &[]),
             line: self.lines.at(one.start()),
         };
@@ -185,7 +185,7 @@ impl<'a> Finder<'a, '_> {
             decorators: def.decorator_list.iter().map(decorator).collect(),
             parameters: parameters(Some(&def.parameters)),
             uses,
-            passes,
+            argument_flows,
             statements: statements.found,
             codes: Vec::new(),
         });
@@ -283,7 +283,7 @@ impl<'a> Visitor<'a> for Finder<'a, '_> {
             returns: None,
             body: Body::Expression(&lambda.body),
         };
-        let Found { uses, passes } = self.found(&subject);
+        let Found { uses, argument_flows } = self.found(&subject);
         self.functions.push(Function {
             name: "<lambda>".to_owned(),
             qualname: self.qualname("<lambda>"),
@@ -294,7 +294,7 @@ impl<'a> Visitor<'a> for Finder<'a, '_> {
             decorators: Vec::new(),
             parameters: parameters(lambda.parameters.as_deref()),
             uses,
-            passes,
+            argument_flows,
             statements: Vec::new(),
             codes: Vec::new(),
         });

@@ -1,7 +1,7 @@
 //! What a function reads: names from outside, members of those and of its parameters.
 //!
-//! An expression such as `sim.grid.dx` is a *chain*: a root and the members that follow it. A chain
-//! that ends in a plain use is a [`Use`]; one that is handed to another function is a [`Pass`], whose
+//! An expression such as `sim.grid.dx` is an *access path*: a root and the members that follow it. An access path
+//! that ends in a plain use is a [`Use`]; one that is handed to another function is a [`ArgumentFlow`], whose
 //! meaning is up to that function.
 
 use std::cell::Cell;
@@ -19,10 +19,10 @@ use crate::bindings::{Binding, Bindings};
 use crate::lines::Lines;
 use crate::parse::with_expression;
 
-/// Longer chains count as a use of what their beginning leads to.
+/// Longer access paths count as a use of what their beginning leads to.
 const LONGEST_PATH: usize = 24;
 
-/// Where chains of names for names are longer, or names stand for more things than this, what is assigned
+/// Where names for names are longer, or names stand for more things than this, what is assigned
 /// counts whole.
 const MOST_ALIASES: usize = 16;
 
@@ -90,7 +90,7 @@ const MUTATORS: &[&str] = &[
     "update",
 ];
 
-/// Where a chain begins.
+/// Where an access path begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Root {
     /// A parameter, by position among all of them.
@@ -110,7 +110,7 @@ pub enum Root {
     },
 }
 
-/// What is done with what a chain leads to.
+/// What is done with what an access path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum How {
     /// Anything: all of it counts.
@@ -154,7 +154,7 @@ pub enum How {
     Names,
 }
 
-/// A chain that is read.
+/// An access path that is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Use {
     /// Where it begins.
@@ -176,9 +176,9 @@ pub enum Slot {
     Keyword(String),
 }
 
-/// A chain that is handed to a function, which is a chain itself.
+/// An access path that is handed to a function, which is an access path itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pass {
+pub struct ArgumentFlow {
     /// Where the argument begins.
     pub root: Root,
     /// Its members.
@@ -199,7 +199,7 @@ pub struct Pass {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) uses: Vec<Use>,
-    pub(crate) passes: Vec<Pass>,
+    pub(crate) argument_flows: Vec<ArgumentFlow>,
 }
 
 /// A function to look at.
@@ -228,7 +228,7 @@ pub(crate) fn of<'a>(
     let read = |with_aliases| read(subject, enclosing, class, lines, with_aliases);
     let mut found = read(true).or_else(|| read(false)).expect("nothing is too long without aliases");
     dedup(&mut found.uses, |one| (one.root.clone(), one.path.clone(), one.how));
-    dedup(&mut found.passes, |one| {
+    dedup(&mut found.argument_flows, |one| {
         (
             (one.root.clone(), one.path.clone()),
             (one.callee.clone(), one.callee_path.clone()),
@@ -313,7 +313,7 @@ struct Scope<'a> {
 }
 
 #[derive(Clone, Debug)]
-struct Chain {
+struct AccessPath {
     root: Root,
     path: Vec<String>,
 }
@@ -375,8 +375,8 @@ impl<'a> Reader<'a, '_> {
 
     /// What a name leads to, seen from the first `visible` scopes; nothing if it holds no more than the
     /// function's own work. `through` are the names that were looked at on the way.
-    fn resolve(&self, name: &str, visible: usize, through: &mut Vec<String>) -> Option<Vec<Chain>> {
-        let root = |root| Some(vec![Chain { root, path: Vec::new() }]);
+    fn resolve(&self, name: &str, visible: usize, through: &mut Vec<String>) -> Option<Vec<AccessPath>> {
+        let root = |root| Some(vec![AccessPath { root, path: Vec::new() }]);
         for (at, scope) in self.scopes[..visible].iter().enumerate().rev() {
             // The names of a class are seen in its body only.
             if scope.is_class && at + 1 != visible {
@@ -404,7 +404,7 @@ impl<'a> Reader<'a, '_> {
                     // What it stood for when it was assigned: seen from there.
                     Binding::Assigned(_) if !self.with_aliases => {}
                     Binding::Assigned(value) => {
-                        found.extend(self.chains(value, at + 1, through).unwrap_or_default());
+                        found.extend(self.access_paths(value, at + 1, through).unwrap_or_default());
                     }
                     Binding::Import { module, level, name } => {
                         let (module, name) = (module.clone(), name.clone());
@@ -437,8 +437,13 @@ impl<'a> Reader<'a, '_> {
         root(Root::Global(self.mangled(name)))
     }
 
-    /// The chains that an expression may be, if it is one: several if a name in it is bound several times.
-    fn chains(&self, expr: &'a Expr, visible: usize, through: &mut Vec<String>) -> Option<Vec<Chain>> {
+    /// The access paths that an expression may be, if it is one: several if a name in it is bound several times.
+    fn access_paths(
+        &self,
+        expr: &'a Expr,
+        visible: usize,
+        through: &mut Vec<String>,
+    ) -> Option<Vec<AccessPath>> {
         // From the last member inwards to the root.
         let mut members: Vec<String> = Vec::new();
         let mut expr = expr;
@@ -446,8 +451,8 @@ impl<'a> Reader<'a, '_> {
             match expr {
                 Expr::Name(name) => {
                     let mut found = self.resolve(name.id.as_str(), visible, through)?;
-                    for chain in &mut found {
-                        chain.path.extend(members.iter().rev().cloned());
+                    for access_path in &mut found {
+                        access_path.path.extend(members.iter().rev().cloned());
                     }
                     return Some(found);
                 }
@@ -465,15 +470,15 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// The chains that an expression may be here.
-    fn here(&self, expr: &'a Expr) -> Option<Vec<Chain>> {
-        self.chains(expr, self.scopes.len(), &mut Vec::new())
+    /// The access paths that an expression may be here.
+    fn here(&self, expr: &'a Expr) -> Option<Vec<AccessPath>> {
+        self.access_paths(expr, self.scopes.len(), &mut Vec::new())
     }
 
     /// Whether an expression is the name of a builtin, as far as the text tells.
     fn is_builtin(&self, expr: &'a Expr, name: &str) -> bool {
         matches!(expr, Expr::Name(found) if found.id.as_str() == name)
-            && matches!(self.here(expr).as_deref(), Some([Chain { root: Root::Global(_), .. }]))
+            && matches!(self.here(expr).as_deref(), Some([AccessPath { root: Root::Global(_), .. }]))
     }
 
     /// `getattr(owner, "member")` is `owner.member`.
@@ -531,7 +536,7 @@ impl<'a> Reader<'a, '_> {
     /// Takes note of what `super` is asked for; nothing if it is kept for later.
     fn behind(&mut self, call: &'a ExprCall, member: Option<String>) {
         self.builtin("super", call.range());
-        let mut owners = vec![Chain { root: Root::Parameter(0), path: Vec::new() }];
+        let mut owners = vec![AccessPath { root: Root::Parameter(0), path: Vec::new() }];
         if let [class, object] = &*call.arguments.args {
             self.visit_expr(class);
             match self.here(object) {
@@ -547,11 +552,11 @@ impl<'a> Reader<'a, '_> {
 
     /// Takes note that a name is taken for a builtin, which the program may have replaced.
     fn builtin(&mut self, name: &str, range: TextRange) {
-        let chain = Chain { root: Root::Global(name.to_owned()), path: Vec::new() };
-        self.used(chain, How::Builtin, range);
+        let access_path = AccessPath { root: Root::Global(name.to_owned()), path: Vec::new() };
+        self.used(access_path, How::Builtin, range);
     }
 
-    /// Takes note of the builtins that a chain goes through.
+    /// Takes note of the builtins that an access path goes through.
     fn builtins(&mut self, expr: &'a Expr) {
         let mut expr = expr;
         loop {
@@ -573,7 +578,7 @@ impl<'a> Reader<'a, '_> {
         self.lines.at(range.start())
     }
 
-    /// Takes note of something that is no chain.
+    /// Takes note of something that is no access path.
     fn note(&mut self, what: &str, how: How, range: TextRange) {
         let line = self.line(range);
         self.found.uses.push(Use { root: Root::Global(what.to_owned()), path: Vec::new(), how, line });
@@ -596,9 +601,9 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn used(&mut self, chain: Chain, how: How, range: TextRange) {
-        self.notable(&chain.path, range);
-        let Chain { root, mut path } = chain;
+    fn used(&mut self, access_path: AccessPath, how: How, range: TextRange) {
+        self.notable(&access_path.path, range);
+        let AccessPath { root, mut path } = access_path;
         let long = path.len() > LONGEST_PATH;
         path.truncate(LONGEST_PATH);
         let how = match how {
@@ -650,10 +655,10 @@ impl<'a> Reader<'a, '_> {
     /// Takes note of an item that is written.
     fn stored(&mut self, subscript: &'a ExprSubscript, how: How) {
         match self.here(&subscript.value) {
-            Some(chains) => {
+            Some(access_paths) => {
                 self.builtins(&subscript.value);
-                for chain in chains {
-                    self.used(chain, how, subscript.range());
+                for access_path in access_paths {
+                    self.used(access_path, how, subscript.range());
                 }
             }
             None => self.visit_expr(&subscript.value),
@@ -662,7 +667,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Takes note of what a call hands on.
-    fn arguments(&mut self, call: &'a ExprCall, callees: &[Chain], number: u32) {
+    fn arguments(&mut self, call: &'a ExprCall, callees: &[AccessPath], number: u32) {
         let mut positions = Some(0u16);
         for argument in &call.arguments.args {
             if let Expr::Starred(_) = argument {
@@ -679,22 +684,22 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn argument(&mut self, argument: &'a Expr, callees: &[Chain], slot: Option<Slot>, call: u32) {
-        let (Some(chains), Some(slot), false) = (self.here(argument), slot, callees.is_empty()) else {
+    fn argument(&mut self, argument: &'a Expr, callees: &[AccessPath], slot: Option<Slot>, call: u32) {
+        let (Some(access_paths), Some(slot), false) = (self.here(argument), slot, callees.is_empty()) else {
             return self.visit_expr(argument);
         };
-        let long = |chain: &Chain| chain.path.len() > LONGEST_PATH;
-        if chains.iter().any(long) || callees.iter().any(long) {
+        let long = |access_path: &AccessPath| access_path.path.len() > LONGEST_PATH;
+        if access_paths.iter().any(long) || callees.iter().any(long) {
             return self.visit_expr(argument);
         }
         self.builtins(argument);
         let line = self.line(argument.range());
-        for chain in &chains {
-            self.notable(&chain.path, argument.range());
+        for access_path in &access_paths {
+            self.notable(&access_path.path, argument.range());
             for callee in callees {
-                self.found.passes.push(Pass {
-                    root: chain.root.clone(),
-                    path: chain.path.clone(),
+                self.found.argument_flows.push(ArgumentFlow {
+                    root: access_path.root.clone(),
+                    path: access_path.path.clone(),
                     callee: callee.root.clone(),
                     callee_path: callee.path.clone(),
                     slot: slot.clone(),
@@ -778,7 +783,7 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 self.scopes.pop();
             }
             Stmt::Assign(assign) => {
-                // A name for a chain stands for it wherever it is used.
+                // A name for an access path stands for it wherever it is used.
                 let is_alias = matches!(&*assign.targets, [Expr::Name(name)] if self.is_alias(name.id.as_str(), &assign.value));
                 if !is_alias {
                     self.visit_expr(&assign.value);
@@ -818,8 +823,8 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
                 // and operands may fail, or look at what they are given.
                 let is_safe = !is_class && adds_a_constant(assign);
                 let how = if is_safe { How::Written } else { How::Whole };
-                for chain in self.here(&assign.target).unwrap_or_default() {
-                    self.used(chain, how, assign.target.range());
+                for access_path in self.here(&assign.target).unwrap_or_default() {
+                    self.used(access_path, how, assign.target.range());
                 }
                 match &*assign.target {
                     Expr::Subscript(subscript) => {
@@ -861,17 +866,17 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
         match expr {
             // Unbinding a name fails if there is none.
             Expr::Name(name) if matches!(name.ctx, ExprContext::Del) => {
-                for chain in self.here(expr).unwrap_or_default() {
-                    self.used(chain, How::Assigned, expr.range());
+                for access_path in self.here(expr).unwrap_or_default() {
+                    self.used(access_path, How::Assigned, expr.range());
                 }
             }
             // Binding a name reads nothing.
             Expr::Name(name) if !matches!(name.ctx, ExprContext::Load) => {}
             Expr::Attribute(attribute) if !matches!(attribute.ctx, ExprContext::Load) => {
                 match self.here(expr) {
-                    Some(chains) => {
-                        for chain in chains {
-                            self.used(chain, How::Assigned, expr.range());
+                    Some(access_paths) => {
+                        for access_path in access_paths {
+                            self.used(access_path, How::Assigned, expr.range());
                         }
                     }
                     None => visitor::walk_expr(self, expr),
@@ -879,21 +884,21 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             }
             Expr::Compare(compare) if is_test_for_none(compare) && self.here(&compare.left).is_some() => {
                 self.builtins(&compare.left);
-                for chain in self.here(&compare.left).unwrap_or_default() {
-                    self.used(chain, How::Type, expr.range());
+                for access_path in self.here(&compare.left).unwrap_or_default() {
+                    self.used(access_path, How::Type, expr.range());
                 }
             }
             Expr::Call(call) if self.as_question(call).is_some() => {
                 let (name, owner, member) = self.as_question(call).expect("just asked");
                 self.builtin(name, call.range());
                 call.arguments.args[2..].iter().for_each(|default| self.visit_expr(default));
-                for mut chain in self.here(owner).unwrap_or_default() {
-                    chain.path.push(member.clone());
+                for mut access_path in self.here(owner).unwrap_or_default() {
+                    access_path.path.push(member.clone());
                     if name == "getattr" {
                         // What is found is handed out, for anything to be done with it.
-                        self.used(chain.clone(), How::Whole, call.range());
+                        self.used(access_path.clone(), How::Whole, call.range());
                     }
-                    self.used(chain, How::Optional, call.range());
+                    self.used(access_path, How::Optional, call.range());
                 }
             }
             Expr::Subscript(subscript) if matches!(subscript.ctx, ExprContext::Store) => {
@@ -901,10 +906,10 @@ impl<'a> Visitor<'a> for Reader<'a, '_> {
             }
             Expr::Subscript(subscript) if self.annotation => self.annotated(subscript),
             Expr::Name(_) | Expr::Attribute(_) | Expr::Call(_) => match (self.here(expr), expr) {
-                (Some(chains), _) => {
+                (Some(access_paths), _) => {
                     self.builtins(expr);
-                    for chain in chains {
-                        self.used(chain, How::Whole, expr.range());
+                    for access_path in access_paths {
+                        self.used(access_path, How::Whole, expr.range());
                     }
                 }
                 (None, Expr::Call(call)) => self.call(call),
@@ -953,14 +958,15 @@ impl<'a> Reader<'a, '_> {
         };
         for mut members in parsed {
             let name = members.remove(0);
-            for mut chain in self.resolve(&name, self.scopes.len(), &mut Vec::new()).unwrap_or_default() {
-                chain.path.extend(members.iter().cloned());
-                self.used(chain, How::Annotation, range);
+            for mut access_path in self.resolve(&name, self.scopes.len(), &mut Vec::new()).unwrap_or_default()
+            {
+                access_path.path.extend(members.iter().cloned());
+                self.used(access_path, How::Annotation, range);
             }
         }
     }
 
-    /// Whether what is assigned to a name of the innermost scope is a chain, which the name then stands for.
+    /// Whether what is assigned to a name of the innermost scope is an access path, which the name then stands for.
     fn is_alias(&self, name: &str, value: &'a Expr) -> bool {
         let scope = self.scopes.last().expect("the function's own scope is never left");
         self.with_aliases && !scope.is_class && scope.bindings.names.contains_key(name) && {
@@ -974,25 +980,25 @@ impl<'a> Reader<'a, '_> {
 
     fn imported(&mut self, module: &str, level: u32, name: Option<String>, range: TextRange) {
         let root = Root::Import { module: module.to_owned(), level, name };
-        self.used(Chain { root, path: Vec::new() }, How::Imported, range);
+        self.used(AccessPath { root, path: Vec::new() }, How::Imported, range);
     }
 }
 
-/// The chains of an expression, by name alone.
+/// The access paths of an expression, by name alone.
 #[derive(Default)]
 struct Names(Vec<Vec<String>>);
 
 impl<'a> Visitor<'a> for Names {
     fn visit_expr(&mut self, expr: &'a Expr) {
-        match decorator_chain(expr) {
+        match decorator_path(expr) {
             members if !members.is_empty() && !expr.is_call_expr() => self.0.push(members),
             _ => visitor::walk_expr(self, expr),
         }
     }
 }
 
-/// The chain that a decorator's expression is, or calls: `@kernel`, `@lang.kernel(fast=True)`.
-pub(crate) fn decorator_chain(expr: &Expr) -> Vec<String> {
+/// The access path that a decorator's expression is, or calls: `@kernel`, `@lang.kernel(fast=True)`.
+pub(crate) fn decorator_path(expr: &Expr) -> Vec<String> {
     let mut expr = match expr {
         Expr::Call(call) => &*call.func,
         other => other,

@@ -265,7 +265,7 @@ fn everything_else_counts() {
 #[test]
 fn decorators_count_by_themselves() {
     let table = Table::of("@a\n@b.c(1)\n@(x or y)\ndef f(): pass\n").unwrap();
-    let found: Vec<String> = table.functions[0].decorators.iter().map(|one| one.chain.join(".")).collect();
+    let found: Vec<String> = table.functions[0].decorators.iter().map(|one| one.path.join(".")).collect();
     assert_eq!(found, ["a", "b.c", ""]);
     assert_eq!(table.functions[0].line, 1);
     let other = Table::of("\n@b.c(2)\ndef f(): pass\n").unwrap();

@@ -51,7 +51,7 @@ fn reads(text: &str) -> Vec<String> {
         };
         format!("{}{how}", chain(&function, &one.root, &one.path))
     });
-    let passes = function.passes.iter().map(|one| {
+    let flows = function.argument_flows.iter().map(|one| {
         let slot = match &one.slot {
             Slot::Position(at) => at.to_string(),
             Slot::Keyword(name) => name.clone(),
@@ -59,7 +59,7 @@ fn reads(text: &str) -> Vec<String> {
         let callee = chain(&function, &one.callee, &one.callee_path);
         format!("{} -> {callee}[{slot}]", chain(&function, &one.root, &one.path))
     });
-    uses.chain(passes).collect()
+    uses.chain(flows).collect()
 }
 
 #[track_caller]

@@ -98,7 +98,7 @@ class Compilation:
             self._counts["compiled"] -= 1
             raise
         finally:
-            signature.let_go()
+            signature.release()
         # What the compiler has seen may not be what the key says.
         if not all(guards.check() for guards in (*context.guards, *signature.guards)):
             raise ChangedMeanwhile

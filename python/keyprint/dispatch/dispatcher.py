@@ -26,7 +26,7 @@ from ..store.keys import Key
 from .compilation import ChangedMeanwhile, Compilation
 from .context import Context, read_context
 from .drift import Drift
-from .parameters import defaults_of, twin_of
+from .parameters import defaults_of, signature_stub
 from .signatures.signature import make_one, make_signature
 from .specialization import NativeCode, ValuesNeeded
 from .values_needed import NeededValues
@@ -166,7 +166,7 @@ class Dispatcher:
 
     def mismatch(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Raise what Python raises for arguments that do not fit."""
-        twin_of(self.function)(*arguments, **keywords)
+        signature_stub(self.function)(*arguments, **keywords)
 
     # -- Keys, and what recognises arguments --------------------------------------------------------
 

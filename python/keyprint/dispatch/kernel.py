@@ -162,7 +162,7 @@ def jit(
     are arrays or objects. ``scalars`` (``{"n": "f32"}``) names parameters that are numbers of a type, whatever Python number
     is given. A compiler that needs to know the value of a member, or of a parameter, raises
     :class:`~keyprint.ValuesNeeded`: from then on it counts by value, in this process and in others.
-    ``on_opaque(path, value)`` is told of arguments of which nothing says what counts, which are refused without it:
+    ``on_opaque(path, value)`` is told of arguments that have no cache signature, which are refused without it:
     the compiler says what it reads of them (``value`` of such an argument is the object and a
     recorder), and what it makes stays in memory. Members that are read and not there are refused; with
     ``absent_members`` the compiler is told of them instead, and refuses them itself. ``variant`` is whatever else

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["builders_of", "defaults_of", "parameters_of", "twin_of"]
+__all__ = ["builders_of", "defaults_of", "parameters_of", "signature_stub"]
 
 
 def parameters_of(function: types.FunctionType) -> list[str]:
@@ -87,7 +87,7 @@ def _builder(annotation: Any) -> Builder | None:
     return Builder(builders[0].cls, True)
 
 
-def twin_of(function: types.FunctionType) -> types.FunctionType:
+def signature_stub(function: types.FunctionType) -> types.FunctionType:
     """Return a function that takes what another takes, and does nothing."""
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

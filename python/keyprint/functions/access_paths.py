@@ -1,7 +1,7 @@
-"""What chains of names lead to, read through guards.
+"""Access paths (`sim.grid.dx`): what they lead to, read through guards.
 
 `config.sizes.TILE` is looked up as Python would, without running any code: in the globals of a function, in
-modules, classes and instances. Where only code could tell, the chain ends early, and all of what it has
+modules, classes and instances. Where only code could tell, the path ends early, and all of what it has
 reached counts.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEAP_TYPE",
     "WRAPPER_TYPES",
-    "Chains",
+    "AccessPaths",
     "Reached",
     "function_of",
     "is_slot",
@@ -53,7 +53,7 @@ WRAPPER_TYPES: Final = (
 
 
 class Reached:
-    """What a chain of names leads to.
+    """What an access path leads to.
 
     ``state`` is ``value``; ``absent`` if a name is not there; ``whole`` if the last members could not be
     told without running code, so that all of what is before them counts.
@@ -77,8 +77,8 @@ class Reached:
         self.is_early = False
 
 
-class Chains:
-    """Follows chains, and sees to it that every change of what they lead to is noticed."""
+class AccessPaths:
+    """Follows access paths, and sees to it that every change of what they lead to is noticed."""
 
     def __init__(self, guards: Guards) -> None:
         self.guards = guards
@@ -91,7 +91,7 @@ class Chains:
     def reach(
         self, entry: FunctionEntry, root: tuple[str, Any], path: tuple[str, ...], where: Where
     ) -> Reached:
-        """Return what a chain leads to, reading every part of it through guards."""
+        """Return what an access path leads to, reading every part of it through guards."""
         key = (id(entry), root, path)
         known = self._reached.get(key)
         if known is None:

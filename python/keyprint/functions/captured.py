@@ -74,8 +74,8 @@ def classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
         if is_a(one, str):
             import re
 
-            for chain in re.findall(r"[A-Za-z_][\w.]*", one):
-                first, *rest = chain.split(".")
+            for path in re.findall(r"[A-Za-z_][\w.]*", one):
+                first, *rest = path.split(".")
                 reached = names.get(first)
                 for name in rest:
                     reached = getattr(reached, name, None)

@@ -6,6 +6,7 @@ import os
 import types
 from _weakref import ref
 
+from .argument_flow import ArgumentFlow
 from .sources import parameters_of
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ LONGEST_PATH: Final = 24
 class FunctionEntry:
     """A function that was reached, and what it reads."""
 
-    __slots__ = ("_function", "file", "name", "parameters", "passes", "source", "uses")
+    __slots__ = ("_function", "argument_flows", "file", "name", "parameters", "source", "uses")
 
     def __init__(self, function: types.FunctionType, name: str, source: Source) -> None:
         #: Not kept alive: what is known of a function must not outlive it.
@@ -37,10 +38,10 @@ class FunctionEntry:
         found = source.function
         if found is not None:
             self.parameters = found.parameters
-            self.passes: list[Any] = list(found.passes)
+            self.argument_flows = [ArgumentFlow(*flow) for flow in found.argument_flows]
         else:
             self.parameters = _parameters_of(function.__code__)
-            self.passes = []
+            self.argument_flows = []
         #: What is read of each parameter: path and how, and where.
         self.uses: list[dict[tuple[tuple[str, ...], str], Where]] = [{} for _ in self.parameters]
 

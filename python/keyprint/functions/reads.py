@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     #: Members by name; under `HOW`, how the object itself is used, and where.
     Node = dict[str, Any]
 
-__all__ = ["HOW", "effective", "grow", "spoken", "tree", "where_of"]
+__all__ = ["HOW", "add_use", "effective", "format_read", "tree", "where_of"]
 
 #: The key of a node under which the uses of the object itself are.
 HOW: Final = ""
@@ -31,11 +31,11 @@ _ON_ARGUMENTS: Final = {
 def tree(uses: Mapping[tuple[tuple[str, ...], str], Where]) -> Node:
     root: Node = {}
     for (path, how), where in uses.items():
-        grow(root, path, how, where)
+        add_use(root, path, how, where)
     return root
 
 
-def grow(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
+def add_use(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
     # What is done to an argument counts as any other use of it.
     how = _ON_ARGUMENTS.get(how, how)
     for name in path:
@@ -47,9 +47,9 @@ def grow(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
 def effective(entry: FunctionEntry, parameter: int) -> dict[tuple[tuple[str, ...], str], Where]:
     """Return what a function reads of a parameter, itself or through functions that only a call tells."""
     found = dict(entry.uses[parameter])
-    for root, path, callee, _, _, line, _ in entry.passes:
-        if root == ("parameter", parameter) and callee[0] == "parameter":
-            found.setdefault((path, "whole"), entry.where(line))
+    for flow in entry.argument_flows:
+        if flow.root == ("parameter", parameter) and flow.is_to_parameter:
+            found.setdefault((flow.path, "whole"), entry.where(flow.line))
     return found
 
 
@@ -58,7 +58,7 @@ def where_of(node: Node) -> Where:
     return next(iter(uses.values()), ("", "", 0))
 
 
-def spoken(node: Node) -> str:
+def format_read(node: Node) -> str:
     """Return where something is read, as part of a sentence."""
     pending: list[Any] = [node]
     while pending:

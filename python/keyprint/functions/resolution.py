@@ -27,7 +27,8 @@ from ..fingerprints import rule
 from ..fingerprints.kinds import is_a, module_of_class
 from ..fingerprints.shown import ShownParts
 from . import observable
-from .access_paths import WRAPPER_TYPES, Chains, Reached, function_of, lookup, sets_members
+from .access_paths import WRAPPER_TYPES, AccessPaths, Reached, function_of, lookup, sets_members
+from .argument_flow import ArgumentFlow
 from .captured import (
     PLAIN,
     can_change,
@@ -185,7 +186,7 @@ class _Resolver:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.guards = Guards()
-        self.chains = Chains(self.guards)
+        self.access_paths = AccessPaths(self.guards)
         self.components: dict[str, Fingerprint] = {}
         self.texts: dict[str, str] = {}
         self.parts: dict[str, ShownParts] = {}
@@ -238,8 +239,8 @@ class _Resolver:
                 self._answer_annotations()
                 changed = bool(self._pending)
         self._answer()
-        if self.chains.rechecks:
-            rechecks = tuple(self.chains.rechecks)
+        if self.access_paths.rechecks:
+            rechecks = tuple(self.access_paths.rechecks)
             self.guards.set_recheck(lambda: all(recheck() for recheck in rechecks))
         # What is looked at again later must not keep what was found alive.
         self._is_running = False
@@ -249,7 +250,7 @@ class _Resolver:
         self._described.clear()
         self._written.clear()
         self._held.clear()
-        self.chains.forget()
+        self.access_paths.forget()
         return root
 
     def _answer(self) -> None:
@@ -286,7 +287,7 @@ class _Resolver:
         known = {label: read(value) for label, value in self._described.items()}
         self._put(what, fingerprint(list(known.items())), f"of {len(known)} objects", self._at)
         held = [(weakly(value), known[label]) for label, value in self._described.items()]
-        self.chains.rechecks.append(lambda: all(read(get()) == now for get, now in held))
+        self.access_paths.rechecks.append(lambda: all(read(get()) == now for get, now in held))
 
     def _answer_annotations(self) -> None:
         """Count the classes that annotations name, and those that their annotations name in turn."""
@@ -334,7 +335,7 @@ class _Resolver:
         if self.guards.function(function):
             self._with_attributes.add(id(function))
         source = self.rules.sources.of(function.__code__, function.__globals__)
-        base = f"{self.chains.module_label(function.__globals__)}.{function.__qualname__}"
+        base = f"{self.access_paths.module_label(function.__globals__)}.{function.__qualname__}"
         # Several functions may go by one name: what a factory makes.
         number = self._names[base] = self._names.get(base, 0) + 1
         entry = FunctionEntry(function, base if number == 1 else f"{base} #{number}", source)
@@ -369,7 +370,7 @@ class _Resolver:
             # Some of it may be the program's notes to itself; all of it can be read by a compiler.
             if not self.guards.value(vars(function)):
                 known = dict(vars(function))
-                self.chains.rechecks.append(is_same_dict(ref(function), known))
+                self.access_paths.rechecks.append(is_same_dict(ref(function), known))
         parts = (
             *meaning,
             self._inside(label, "default", function.__defaults__),
@@ -387,7 +388,7 @@ class _Resolver:
             where = entry.where(line)
             if how == "imported":
                 # From here on, submodules are where they are looked for. The import itself sees what is missing.
-                there = self.chains.reach(entry, root, path, where).state != "absent"
+                there = self.access_paths.reach(entry, root, path, where).state != "absent"
                 name = ".".join(str(one) for one in root[1] if one)
                 self._put(f"import {name}", fingerprint(there), "there" if there else "not there", where)
             elif how == "dynamic":
@@ -395,25 +396,27 @@ class _Resolver:
             elif how in _ASKS:
                 self._asks.add(how)
             elif how == "builtin":
-                if self.chains.reach(entry, root, path, where).value is not getattr(builtins, root[1]):
+                if self.access_paths.reach(entry, root, path, where).value is not getattr(builtins, root[1]):
                     raise dynamic(f"a `{root[1]}` that is not the builtin", where)
             elif root[0] == "parameter":
                 if root[1] < len(entry.uses):
                     entry.read(root[1], path, how, where)
             else:
-                self._add(self.chains.reach(entry, root, path, where), how, where)
+                self._add(self.access_paths.reach(entry, root, path, where), how, where)
 
     def _decorators(self, entry: FunctionEntry) -> list[bytes]:
         """Return what decorates a function, but for the decorators that compile it."""
         found = entry.source.function
         assert found is not None
         counted = []
-        for chain, digest, line in found.decorators:
-            if chain and self.rules.compiled_by:
-                reached = self.chains.reach(entry, ("global", chain[0]), tuple(chain[1:]), entry.where(line))
+        for names, digest, line in found.decorators:
+            if names and self.rules.compiled_by:
+                reached = self.access_paths.reach(
+                    entry, ("global", names[0]), tuple(names[1:]), entry.where(line)
+                )
                 if reached.state == "value" and any(reached.value is one for one in self.rules.compiled_by):
                     continue
-            if ".".join(chain) in self.rules.compiled_by:
+            if ".".join(names) in self.rules.compiled_by:
                 continue
             counted.append(bytes(digest))
         return counted
@@ -430,7 +433,9 @@ class _Resolver:
         # That there are none is watched with the function.
         if found and not self.guards.value(found):
             known = {name: id(value) for name, value in found.items()}
-            self.chains.rechecks.append(lambda: {name: id(value) for name, value in found.items()} == known)
+            self.access_paths.rechecks.append(
+                lambda: {name: id(value) for name, value in found.items()} == known
+            )
         return [(str(name), self._annotation(value)) for name, value in found.items()]
 
     def _inside(self, label: str, what: str, value: Any) -> bytes | None:
@@ -440,7 +445,7 @@ class _Resolver:
     # -- What is found ---------------------------------------------------------------------------
 
     def _add(self, reached: Reached, how: str, where: Where) -> None:
-        """Bring a use of what a chain leads to, to its end."""
+        """Bring a use of what an access path leads to, to its end."""
         mode = how if how in ("annotation", "class", "type", *_WRITES) else "value"
         key = (reached.label, mode, id(reached.value), reached.state, reached.owner is not None)
         if key not in self._followed:
@@ -451,7 +456,7 @@ class _Resolver:
             self.ends[reached.label] = self._conclude(reached, how, where)
 
     def _conclude(self, reached: Reached, how: str, where: Where) -> str:
-        """Make a component of what a chain leads to; return how that ended."""
+        """Make a component of what an access path leads to; return how that ended."""
         label, value = reached.label, reached.value
         is_written = how in _WRITES
         if is_written:
@@ -529,7 +534,7 @@ class _Resolver:
             # Code of their classes runs when they are compared or added to.
             return False
         known = places()
-        self.chains.rechecks.append(lambda: places() == known)
+        self.access_paths.rechecks.append(lambda: places() == known)
         self._put(f"items of {label}", self._value(f"items of {label}", known, where), _text(known), where)
         return True
 
@@ -704,7 +709,7 @@ class _Resolver:
             table = table_behind(function)
             if table is None or not self.guards.value(table):
                 known = dict(registry)
-                self.chains.rechecks.append(lambda: dict(registry) == known)
+                self.access_paths.rechecks.append(lambda: dict(registry) == known)
             return [bytes(self._value(f"registry {function.__qualname__}", dict(registry), where))]
         if function.__closure__ is None and "__wrapped__" not in vars(function):
             return None
@@ -839,7 +844,7 @@ class _Resolver:
             except FingerprintError:
                 return False
 
-        self.chains.rechecks.append(recheck)
+        self.access_paths.rechecks.append(recheck)
 
     def _class(self, cls: type) -> str:
         """Count what a class defines, if it belongs to the program; return what it is called."""
@@ -863,7 +868,7 @@ class _Resolver:
         label = f"class {name}"
         self._described[label] = cls
         if not self.guards.type(cls):
-            self.chains.rechecks.append(lambda: False)
+            self.access_paths.rechecks.append(lambda: False)
         if self._class_fingerprinter is None:
             self._class_fingerprinter = self._made({**RULES, **self._overrides()})
         self._arrays.clear()
@@ -922,7 +927,7 @@ class _Resolver:
             self._class(sub)
         if not self._abstract:
             abstract, token = self._abstract, abc.get_cache_token()
-            self.chains.rechecks.append(
+            self.access_paths.rechecks.append(
                 lambda: (
                     abc.get_cache_token() == token
                     or all(registered_classes(one) == known for one, known in abstract)
@@ -936,15 +941,15 @@ class _Resolver:
             return
         import re
 
-        for chain in re.findall(r"[A-Za-z_][\w.]*", annotation):
-            first, *rest = chain.split(".")
+        for path in re.findall(r"[A-Za-z_][\w.]*", annotation):
+            first, *rest = path.split(".")
             found = self.guards.name(names, first)
             reached = found[0] if found else None
             for name in rest:
                 reached = getattr(reached, name, None)
             if hasattr(type(reached), "__keyprint_constant__") and not isinstance(reached, type):
                 module = names.get("__name__", "?")
-                self._put(f"annotation {module}.{chain}", fingerprint(reached), _text(reached), self._at)
+                self._put(f"annotation {module}.{path}", fingerprint(reached), _text(reached), self._at)
 
     def _annotation(self, value: Any) -> object:
         """Return what counts of something that annotates: of a class, its name and its own annotations."""
@@ -978,7 +983,7 @@ class _Resolver:
                 (module_of_class(cls), cls.__qualname__, sorted(annotation_texts(cls).items()), digest)
             )
         if not self.guards.type(value):
-            self.chains.rechecks.append(lambda: False)
+            self.access_paths.rechecks.append(lambda: False)
         return "annotation", parts
 
     # -- Passing on ------------------------------------------------------------------------------
@@ -993,28 +998,27 @@ class _Resolver:
     def _pass_on(self) -> bool:
         """Hand on what functions read of their parameters to whoever fills them; return whether that is news."""
         changed = False
-        # Those that were reached last first: what they read goes all the way up a chain of calls at once.
+        # Those that were reached last first: what they read goes all the way up the calls at once.
         for entry in reversed(list(self.entries.values())):
-            for one in list(entry.passes):
-                root, path, callee, callee_path, slot, line, _ = one
-                where = entry.where(line)
-                if callee[0] == "parameter":
+            for flow in list(entry.argument_flows):
+                root, path, where = flow.root, flow.path, entry.where(flow.line)
+                if flow.is_to_parameter:
                     # Which function that is depends on the argument.
-                    if root[0] != "parameter":
+                    if not flow.is_of_parameter:
                         changed |= self._pass(entry, root, path, "whole", where)
                     continue
-                reached = self.chains.reach(entry, callee, callee_path, where)
-                if reached.value is isinstance and slot == 0 and self._only_types(entry, one):
+                reached = self.access_paths.reach(entry, flow.callee, flow.callee_path, where)
+                if reached.value is isinstance and flow.slot == 0 and self._only_types(entry, flow):
                     changed |= self._pass(entry, root, path, "class", where)
                     continue
                 target = self.target(reached)
-                parameter = None if target is None else target[0].slot(slot, target[1])
+                parameter = None if target is None else target[0].slot(flow.slot, target[1])
                 if target is None or parameter is None:
                     changed |= self._pass(entry, root, path, "whole", where)
                     continue
                 for (more, how), _ in list(target[0].uses[parameter].items()):
                     changed |= self._pass(entry, root, path + more, how, where)
-                changed |= self._pass_through(entry, one, target, parameter)
+                changed |= self._pass_through(entry, flow, target, parameter)
         for target_entry, parameter, label, value in list(self._bound.values()):
             for (path, how), where in effective(target_entry, parameter).items():
                 key = (label, id(value), path, how)
@@ -1025,19 +1029,19 @@ class _Resolver:
                     if how in ("super", "super whole"):
                         self._behind(start, path, how, where)
                     else:
-                        self._add(self.chains.walk(start, path, where), how, where)
+                        self._add(self.access_paths.walk(start, path, where), how, where)
         return changed
 
-    def _only_types(self, entry: FunctionEntry, one: tuple[Any, ...]) -> bool:
+    def _only_types(self, entry: FunctionEntry, flow: ArgumentFlow) -> bool:
         """Whether a call of `isinstance` asks for nothing but the type of an object."""
-        call = one[6]
-        given = [other for other in entry.passes if other[6] == call and other[4] == 1]
+        given = [other for other in entry.argument_flows if other.call == flow.call and other.slot == 1]
         if not given:
             return False
-        for root, path, _, _, _, line, _ in given:
-            if root[0] == "parameter":
+        for other in given:
+            if other.is_of_parameter:
                 return False
-            classes = self.chains.reach(entry, root, path, entry.where(line)).value
+            where = entry.where(other.line)
+            classes = self.access_paths.reach(entry, other.root, other.path, where).value
             for cls in classes if isinstance(classes, tuple) else (classes,):
                 if not isinstance(cls, type) or getattr(cls, "_is_protocol", False):
                     return False
@@ -1054,56 +1058,56 @@ class _Resolver:
         return self._follow(entry, root, path, how, where)
 
     def _pass_through(
-        self, entry: FunctionEntry, one: tuple[Any, ...], target: tuple[FunctionEntry, int], parameter: int
+        self, entry: FunctionEntry, flow: ArgumentFlow, target: tuple[FunctionEntry, int], parameter: int
     ) -> bool:
         """Hand on what a function gives to another that it received as an argument, or found on one."""
-        root, path, _, _, _, line, call = one
-        where = entry.where(line)
+        root, where = flow.root, entry.where(flow.line)
         changed = False
-        for inner_root, inner_path, callee, callee_path, slot, _, _ in list(target[0].passes):
-            if inner_root != ("parameter", parameter) or callee[0] != "parameter":
+        for inner in list(target[0].argument_flows):
+            if inner.root != ("parameter", parameter) or not inner.is_to_parameter:
                 continue
+            path = flow.path + inner.path
             # What the caller gave for the function that is called.
             given = [
                 other
-                for other in entry.passes
-                if other[6] == call
-                and other[2:4] == one[2:4]
-                and target[0].slot(other[4], target[1]) == callee[1]
+                for other in entry.argument_flows
+                if other.call == flow.call
+                and (other.callee, other.callee_path) == (flow.callee, flow.callee_path)
+                and target[0].slot(other.slot, target[1]) == inner.callee[1]
             ]
             if not given:
-                changed |= self._pass(entry, root, path + inner_path, "whole", where)
+                changed |= self._pass(entry, root, path, "whole", where)
             for other in given:
-                function = (other[0], other[1] + callee_path)
-                if other[0][0] == "parameter":
-                    derived = (root, path + inner_path, *function, slot, line, call)
-                    if root[0] == "parameter" and len(path + inner_path) <= LONGEST_PATH:
-                        if derived not in entry.passes:
-                            entry.passes.append(derived)
+                function = (other.root, other.path + inner.callee_path)
+                if other.is_of_parameter:
+                    derived = ArgumentFlow(root, path, *function, inner.slot, flow.line, flow.call)
+                    if flow.is_of_parameter and len(path) <= LONGEST_PATH:
+                        if derived not in entry.argument_flows:
+                            entry.argument_flows.append(derived)
                             changed = True
                     else:
-                        changed |= self._pass(entry, root, path + inner_path, "whole", where)
+                        changed |= self._pass(entry, root, path, "whole", where)
                     continue
-                reached = self.target(self.chains.reach(entry, *function, where))
-                place = None if reached is None else reached[0].slot(slot, reached[1])
+                reached = self.target(self.access_paths.reach(entry, *function, where))
+                place = None if reached is None else reached[0].slot(inner.slot, reached[1])
                 if reached is None or place is None:
-                    changed |= self._pass(entry, root, path + inner_path, "whole", where)
+                    changed |= self._pass(entry, root, path, "whole", where)
                     continue
                 for (more, how), _ in list(reached[0].uses[place].items()):
-                    changed |= self._pass(entry, root, path + inner_path + more, how, where)
+                    changed |= self._pass(entry, root, path + more, how, where)
         return changed
 
     def _behind(self, start: Reached, path: tuple[str, ...], how: str, where: Where) -> None:
         """Follow what `super()` may find: every definition of a method in the hierarchy of an object."""
         names = path[-1:] if how == "super" else None
-        owner = self.chains.walk(start, path[:-1] if names else path, where)
+        owner = self.access_paths.walk(start, path[:-1] if names else path, where)
         if owner.state != "value" or is_a(owner.value, types.ModuleType):
             self._add(owner, "whole", where)
             return
         value = owner.value
         cls = value if is_a(value, type) else type(value)
         if not self.guards.type(cls):
-            self.chains.rechecks.append(lambda: False)
+            self.access_paths.rechecks.append(lambda: False)
         for base in cls.__mro__:
             for name, attribute in vars(base).items():
                 if names is not None and name not in names:
@@ -1131,7 +1135,7 @@ class _Resolver:
         if key in self._followed:
             return False
         self._followed.add(key)
-        self._add(self.chains.reach(entry, root, path, where), how, where)
+        self._add(self.access_paths.reach(entry, root, path, where), how, where)
         return True
 
     # -- Trouble ---------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ class _Opaque:
         import warnings
 
         warnings.warn(
-            f"`{path}` of the kernel `{self._kernel}` is a `{name}`, of which nothing says what counts: what is "
+            f"`{path}` of the kernel `{self._kernel}` is a `{name}`, which has no cache signature: what is "
             "compiled for it is not kept for other processes\nhint: give the class a `__cache_signature__`, or make it a "
             "dataclass",
             UserWarning,

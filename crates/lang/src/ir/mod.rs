@@ -45,7 +45,7 @@ pub struct Kernel {
     /// Places in the program that something can be reported from.
     pub sites: Vec<Site>,
     /// Pairs of arrays that must not overlap, unless they are the same: elements of both belong to iterations.
-    pub apart: Vec<(ArrayId, ArrayId)>,
+    pub noalias: Vec<(ArrayId, ArrayId)>,
     /// Whether the body is a graph of tasks.
     pub is_graph: bool,
     /// Labels of the checkpoints, in the order of the program; nothing if the graph always runs to its end.
@@ -205,7 +205,7 @@ pub enum Kind {
     /// A piece of a graph at which it can be entered, and after which it may be left.
     Checkpoint(Box<Checkpoint>),
     /// Pieces of a graph that do not depend on each other.
-    Fork(Vec<Block>),
+    Sections(Vec<Block>),
     /// What follows in this block comes from a site; only in graphs.
     At(u32),
 }
@@ -399,8 +399,8 @@ pub enum Expr {
 pub enum Unary {
     /// The negative.
     Neg,
-    /// All bits the other way.
-    Invert,
+    /// Bitwise not.
+    BitNot,
     /// Whether it is false.
     Not,
     /// Without its sign.
@@ -433,11 +433,11 @@ pub enum Binary {
     /// The larger.
     Max,
     /// Bits that both have.
-    And,
+    BitAnd,
     /// Bits that either has.
-    Or,
+    BitOr,
     /// Bits that one has.
-    Xor,
+    BitXor,
     /// Bits moved up.
     Shl,
     /// Bits moved down, with copies of the sign.
@@ -451,9 +451,9 @@ pub enum Binary {
     /// Less or equal.
     Le,
     /// Both hold; the second is only looked at if the first does.
-    Both,
+    And,
     /// One holds; the second is only looked at if the first does not.
-    Either,
+    Or,
 }
 
 impl Binary {
@@ -466,7 +466,7 @@ impl Binary {
     /// Whether it takes truth values only.
     #[must_use]
     pub const fn is_logical(self) -> bool {
-        matches!(self, Self::Both | Self::Either)
+        matches!(self, Self::And | Self::Or)
     }
 }
 
@@ -541,13 +541,13 @@ names!(Math {
     Lgamma => "lgamma", Fmod => "fmod", Copysign => "copysign", Fma => "fma",
 });
 
-names!(Unary { Neg => "neg", Invert => "invert", Not => "not", Abs => "abs" });
+names!(Unary { Neg => "neg", BitNot => "bitnot", Not => "not", Abs => "abs" });
 
 names!(Binary {
     Add => "add", Sub => "sub", Mul => "mul", Div => "div", FloorDiv => "floordiv", Mod => "mod",
-    TruncDiv => "truncdiv", TruncMod => "truncmod", Pow => "pow", Min => "min", Max => "max", And => "and",
-    Or => "or", Xor => "xor", Shl => "shl", Shr => "shr", Eq => "eq", Ne => "ne", Lt => "lt", Le => "le",
-    Both => "both", Either => "either",
+    TruncDiv => "truncdiv", TruncMod => "truncmod", Pow => "pow", Min => "min", Max => "max", BitAnd => "bitand",
+    BitOr => "bitor", BitXor => "bitxor", Shl => "shl", Shr => "shr", Eq => "eq", Ne => "ne", Lt => "lt", Le => "le",
+    And => "and", Or => "or",
 });
 
 names!(AtomicOp {
@@ -648,7 +648,7 @@ impl Kind {
     /// Whether it belongs to the structure of a graph.
     #[must_use]
     pub const fn is_graph(&self) -> bool {
-        matches!(self, Self::DoWhile(_) | Self::Checkpoint(_) | Self::Fork(_))
+        matches!(self, Self::DoWhile(_) | Self::Checkpoint(_) | Self::Sections(_))
     }
 
     /// Calls something with each expression of the statement itself, and each block inside.
@@ -685,7 +685,7 @@ impl Kind {
             Self::Loop(body) | Self::Scope(_, body) => block(body),
             Self::DoWhile(one) => block(&one.body),
             Self::Checkpoint(one) => block(&one.body),
-            Self::Fork(sections) => sections.iter().for_each(block),
+            Self::Sections(sections) => sections.iter().for_each(block),
             Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
             Self::Return(values) => values.iter().for_each(expr),
             Self::Check { condition, values, .. } => {
@@ -736,7 +736,7 @@ impl Kind {
             Self::Loop(body) | Self::Scope(_, body) => block(body),
             Self::DoWhile(one) => block(&mut one.body),
             Self::Checkpoint(one) => block(&mut one.body),
-            Self::Fork(sections) => sections.iter_mut().for_each(block),
+            Self::Sections(sections) => sections.iter_mut().for_each(block),
             Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
             Self::Return(values) => values.iter_mut().for_each(expr),
             Self::Check { condition, values, .. } => {

@@ -215,7 +215,7 @@ fn kernel(tree: &Tree) -> Parsed<Kernel> {
                     kernel.results.push(one.scalar()?);
                 }
             }
-            "apart" => kernel.apart.push((one.number()?, one.number()?)),
+            "noalias" => kernel.noalias.push((one.number()?, one.number()?)),
             "graph" => kernel.is_graph = true,
             "checkpoints" => {
                 let labels = kernel.labels.insert(Vec::new());
@@ -331,12 +331,12 @@ fn statement(one: &mut Items<'_>) -> Parsed<Kind> {
             flag: one.optional()?,
             body: named_block(one, "do")?,
         })),
-        "fork" => {
+        "sections" => {
             let mut sections = Vec::new();
             while !one.is_done() {
                 sections.push(named_block(one, "section")?);
             }
-            Kind::Fork(sections)
+            Kind::Sections(sections)
         }
         "at" => Kind::At(one.number()?),
         _ => return one.fail("a statement"),

@@ -41,8 +41,8 @@ impl Printer<'_> {
         }
         let results: Vec<_> = kernel.results.iter().map(|one| one.name()).collect();
         self.line(&format!("(results {})", results.join(" ")));
-        for (one, other) in &kernel.apart {
-            self.line(&format!("(apart {one} {other})"));
+        for (one, other) in &kernel.noalias {
+            self.line(&format!("(noalias {one} {other})"));
         }
         if kernel.is_graph {
             self.line("(graph)");
@@ -138,9 +138,9 @@ impl Printer<'_> {
                 let head = format!("@{line} checkpoint {} {flag}", one.label);
                 return self.blocks(&head, &[("do", &one.body)]);
             }
-            Kind::Fork(sections) => {
+            Kind::Sections(sections) => {
                 let sections: Vec<_> = sections.iter().map(|one| ("section", one)).collect();
-                return self.blocks(&format!("@{line} fork"), &sections);
+                return self.blocks(&format!("@{line} sections"), &sections);
             }
             Kind::At(site) => format!("at {site}"),
         };

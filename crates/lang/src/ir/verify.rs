@@ -35,8 +35,8 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
         }
     }
     let count = kernel.arrays.len();
-    if kernel.apart.iter().any(|(one, other)| *one as usize >= count || *other as usize >= count) {
-        return fail("arrays are to be apart that are not there".to_owned());
+    if kernel.noalias.iter().any(|(one, other)| *one as usize >= count || *other as usize >= count) {
+        return fail("arrays that must not alias are not there".to_owned());
     }
     let mut check = Verifier {
         kernel,
@@ -54,7 +54,7 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
         return fail("labels without checkpoints".to_owned());
     }
     if !labels.is_empty()
-        && let Some(lost) = crate::graph::lost(kernel)
+        && let Some(lost) = crate::graph::not_live_at_resume(kernel)
     {
         return fail(format!("local {} is not known after checkpoint {}", lost.local, lost.label));
     }
@@ -263,7 +263,7 @@ impl Verifier<'_> {
                 one.flag.map_or(Ok(()), |flag| self.decides(flag))?;
                 self.piece(&one.body, Where::Checkpoint)
             }
-            Kind::Fork(sections) => {
+            Kind::Sections(sections) => {
                 if !matches!(self.place, Where::Graph | Where::Checkpoint) || !self.scopes.is_empty() {
                     return fail("sections inside a task or each other".to_owned());
                 }
@@ -420,7 +420,7 @@ impl Verifier<'_> {
         let scalar = self.expr(one)?;
         let fits = match op {
             Unary::Not => scalar == Scalar::Bool,
-            Unary::Invert => scalar.is_int(),
+            Unary::BitNot => scalar.is_int(),
             Unary::Neg | Unary::Abs => scalar != Scalar::Bool && scalar != Scalar::F16,
         };
         if fits { Ok(scalar) } else { fail(format!("`{}` of {scalar}", op.name())) }
@@ -430,8 +430,8 @@ impl Verifier<'_> {
         let scalar = self.expr(one)?;
         self.is(other, scalar)?;
         let fits = match op {
-            Binary::Both | Binary::Either => scalar == Scalar::Bool,
-            Binary::And | Binary::Or | Binary::Xor => !scalar.is_float(),
+            Binary::And | Binary::Or => scalar == Scalar::Bool,
+            Binary::BitAnd | Binary::BitOr | Binary::BitXor => !scalar.is_float(),
             Binary::Shl | Binary::Shr | Binary::TruncDiv | Binary::TruncMod => scalar.is_int(),
             Binary::Div => matches!(scalar, Scalar::F32 | Scalar::F64),
             Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le => true,

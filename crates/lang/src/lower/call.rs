@@ -512,7 +512,7 @@ impl Lowerer<'_> {
         let below = fold::binary(Binary::Lt, wide.clone(), constant(end));
         let site = self.site(format!("cast:{to}"));
         self.emit(Kind::Check {
-            condition: fold::binary(Binary::Both, above, below),
+            condition: fold::binary(Binary::And, above, below),
             site,
             values: vec![wide],
         })

@@ -72,7 +72,7 @@ impl Lowerer<'_> {
         let right = fold::cast(other, scalar, right);
         let is_pure = block.statements.is_empty();
         if is_pure && scalar == Scalar::Bool {
-            let op = if is_and { Binary::Both } else { Binary::Either };
+            let op = if is_and { Binary::And } else { Binary::Or };
             return Ok(Value::Scalar(fold::binary(op, left, right), scalar));
         }
         let left = self.once(left, from)?;
@@ -151,7 +151,7 @@ impl Lowerer<'_> {
                         (_, Some(true)) | (Some(false), _) => equal,
                         _ => {
                             let (found, equal) = (self.truth(found)?, self.truth(equal)?);
-                            Value::Scalar(fold::binary(Binary::Either, found, equal), Scalar::Bool)
+                            Value::Scalar(fold::binary(Binary::Or, found, equal), Scalar::Bool)
                         }
                     };
                 }

@@ -494,7 +494,7 @@ impl Lowerer<'_> {
             let size = self.size(spec, at as u8);
             let low = fold::binary(Binary::Le, Expr::index(0), one.clone());
             let high = fold::binary(Binary::Lt, one.clone(), size.clone());
-            inside = fold::binary(Binary::Both, inside, fold::binary(Binary::Both, low, high));
+            inside = fold::binary(Binary::And, inside, fold::binary(Binary::And, low, high));
             values.push(one.clone());
             values.push(size);
         }

@@ -13,7 +13,7 @@ use super::statement::{assigned_names, count};
 use super::value::{Value, describe};
 use super::{Binding, LoopKind, Lower, Lowerer, Member, Open};
 use crate::error::{Code, Frame, LangError};
-use crate::graph::lost;
+use crate::graph::not_live_at_resume;
 use crate::host::{Constant, Handle};
 use crate::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, Label, Statement};
 use crate::types::Scalar;
@@ -27,7 +27,7 @@ pub(super) struct Pieces {
     traces: FxHashMap<u32, Vec<Frame>>,
     in_checkpoint: bool,
     in_section: bool,
-    /// Sections of the fork that is being lowered.
+    /// Sections that are being lowered.
     sections: Option<Vec<Block>>,
 }
 
@@ -421,7 +421,7 @@ impl Lowerer<'_> {
         self.current().statement = first + count(&one.body);
         let sections = self.pieces.sections.take().expect("set above");
         self.current().at = call.range();
-        self.emit(Kind::Fork(sections))
+        self.emit(Kind::Sections(sections))
     }
 
     /// What is right inside a context: sections, and conditions that are known.
@@ -516,7 +516,7 @@ impl Lowerer<'_> {
         // Nothing else looks at the body before it is whole.
         let open = self.open.last_mut().expect("the kernel's own");
         self.kernel.body = std::mem::take(&mut open.block);
-        let found = lost(&self.kernel);
+        let found = not_live_at_resume(&self.kernel);
         self.open.last_mut().expect("as above").block = std::mem::take(&mut self.kernel.body);
         let Some(found) = found else { return Ok(()) };
         let name = &self.kernel.locals[found.local as usize].name;

@@ -115,7 +115,7 @@ impl Lowerer<'_> {
                 let count = self.once(count, count_type)?;
                 let bits = Expr::Const(count_type, u64::from(to.bits()));
                 let low = fold::binary(Binary::Le, Expr::Const(count_type, 0), count.clone());
-                let inside = fold::binary(Binary::Both, low, fold::binary(Binary::Lt, count.clone(), bits));
+                let inside = fold::binary(Binary::And, low, fold::binary(Binary::Lt, count.clone(), bits));
                 let most = Expr::Const(to, u64::from(to.bits()));
                 fold::select(inside, fold::cast(count_type, to, count), most)
             };
@@ -137,7 +137,7 @@ impl Lowerer<'_> {
         let low = fold::binary(Binary::Le, Expr::Const(count_type, 0), count.clone());
         let bits = Expr::Const(count_type, u64::from(scalar.bits()));
         let high = fold::binary(Binary::Lt, count.clone(), bits);
-        let condition = fold::binary(Binary::Both, low, high);
+        let condition = fold::binary(Binary::And, low, high);
         if condition != Expr::Const(Scalar::Bool, 1) {
             let site = self.site("shift".to_owned());
             self.emit(Kind::Check { condition, site, values: vec![count.clone()] })?;
@@ -233,9 +233,9 @@ impl Lowerer<'_> {
             Operator::FloorDiv => Binary::FloorDiv,
             Operator::Mod => Binary::Mod,
             Operator::Pow => Binary::Pow,
-            Operator::BitAnd => Binary::And,
-            Operator::BitOr => Binary::Or,
-            Operator::BitXor => Binary::Xor,
+            Operator::BitAnd => Binary::BitAnd,
+            Operator::BitOr => Binary::BitOr,
+            Operator::BitXor => Binary::BitXor,
             Operator::LShift => Binary::Shl,
             Operator::RShift => Binary::Shr,
             Operator::MatMult => unreachable!("lowered as a product of matrices"),
@@ -365,12 +365,12 @@ impl Lowerer<'_> {
         let wide = fold::cast(Scalar::I64, Scalar::U64, signed);
         let below = |strict| {
             let op = if strict { Binary::Lt } else { Binary::Le };
-            fold::binary(Binary::Either, negative.clone(), fold::binary(op, wide.clone(), unsigned.clone()))
+            fold::binary(Binary::Or, negative.clone(), fold::binary(op, wide.clone(), unsigned.clone()))
         };
         let not = |one| fold::unary(Unary::Not, one);
         let equal = || {
             let same = fold::binary(Binary::Eq, wide.clone(), unsigned.clone());
-            fold::binary(Binary::Both, not(negative.clone()), same)
+            fold::binary(Binary::And, not(negative.clone()), same)
         };
         Ok(match op {
             CmpOp::Lt => below(true),
@@ -435,7 +435,7 @@ impl Lowerer<'_> {
             }
             UnaryOp::UAdd => Ok((one, scalar)),
             UnaryOp::Invert if scalar == Scalar::Bool => Ok((fold::unary(Unary::Not, one), scalar)),
-            UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::Invert, one), scalar)),
+            UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::BitNot, one), scalar)),
             UnaryOp::Invert => {
                 Err(LangError::new(Code::Operand, format!("`~` is not defined for `{scalar}`")))
             }

@@ -12,7 +12,7 @@ use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
 impl Lowerer<'_> {
-    pub(super) fn give_back(&mut self, one: &ast::StmtReturn) -> Lower<()> {
+    pub(super) fn lower_return(&mut self, one: &ast::StmtReturn) -> Lower<()> {
         let value = match &one.value {
             Some(value) => Some(self.expr(value)?),
             None => None,

@@ -65,7 +65,7 @@ impl Lowerer<'_> {
             Stmt::While(one) => self.while_loop(one),
             Stmt::Break(_) => self.break_loop(),
             Stmt::Continue(_) => self.continue_loop(),
-            Stmt::Return(one) => self.give_back(one),
+            Stmt::Return(one) => self.lower_return(one),
             Stmt::Pass(_) => Ok(()),
             Stmt::Assert(one) => self.assertion(one),
             Stmt::With(one) => self.with(one),

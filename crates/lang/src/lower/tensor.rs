@@ -142,7 +142,7 @@ impl Lowerer<'_> {
             let high = fold::binary(Binary::Lt, index.clone(), Expr::index(size.into()));
             let site = self.site("bounds:a vector or matrix".to_owned());
             let values = vec![index.clone(), Expr::index(size.into())];
-            self.emit(Kind::Check { condition: fold::binary(Binary::Both, low, high), site, values })?;
+            self.emit(Kind::Check { condition: fold::binary(Binary::And, low, high), site, values })?;
         }
         Ok(index)
     }
@@ -457,7 +457,7 @@ impl Lowerer<'_> {
                 self.extreme(op, items.into_iter().map(|one| Value::Scalar(one, scalar)).collect())
             }
             "any" | "all" => {
-                let op = if name == "any" { Binary::Either } else { Binary::Both };
+                let op = if name == "any" { Binary::Or } else { Binary::And };
                 let truths = items.into_iter().map(|one| truth_of(one, scalar));
                 let found = truths.reduce(|a, b| fold::binary(op, a, b)).expect("vectors have numbers");
                 Ok(Value::Scalar(found, Scalar::Bool))

@@ -82,8 +82,8 @@ fn own_elements(kernel: &mut Kernel, one: &mut Parallel) {
         // With itself: an array of any strides may hold an element twice.
         let is_strided = kernel.arrays[*array as usize].layout == Layout::Strided;
         for other in &arrays[if is_strided { at } else { at + 1 }..] {
-            if !kernel.apart.contains(&(*array, *other)) {
-                kernel.apart.push((*array, *other));
+            if !kernel.noalias.contains(&(*array, *other)) {
+                kernel.noalias.push((*array, *other));
             }
         }
     }
@@ -123,9 +123,9 @@ pub(crate) fn combined(op: AtomicOp, (one, scalar): (Expr, Scalar), (other, from
         AtomicOp::Mul => (Binary::Mul, false),
         AtomicOp::Min => (Binary::Min, false),
         AtomicOp::Max => (Binary::Max, false),
-        AtomicOp::And => (Binary::And, true),
-        AtomicOp::Or => (Binary::Or, true),
-        AtomicOp::Xor => (Binary::Xor, true),
+        AtomicOp::And => (Binary::BitAnd, true),
+        AtomicOp::Or => (Binary::BitOr, true),
+        AtomicOp::Xor => (Binary::BitXor, true),
     };
     let wide = match from {
         Scalar::F16 => Scalar::F32,

@@ -89,7 +89,7 @@ pub fn unary(op: Unary, one: Expr) -> Expr {
             }
             Unary::Neg => Some(wrap(scalar, -whole(scalar, bits))),
             Unary::Abs => Some(wrap(scalar, whole(scalar, bits).abs())),
-            Unary::Invert => Some(wrap(scalar, !whole(scalar, bits))),
+            Unary::BitNot => Some(wrap(scalar, !whole(scalar, bits))),
         };
         if let Some(bits) = folded {
             return Expr::Const(scalar, bits);
@@ -112,19 +112,21 @@ pub fn binary(op: Binary, one: Expr, other: Expr) -> Expr {
     match (op, &one, &other) {
         // Only of whole numbers: floats have a negative zero, and NaN.
         (
-            Binary::Add | Binary::Sub | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr,
+            Binary::Add | Binary::Sub | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr,
             _,
             Expr::Const(scalar, 0),
         ) if !scalar.is_float() => one,
-        (Binary::Add | Binary::Or | Binary::Xor, Expr::Const(scalar, 0), _) if !scalar.is_float() => other,
+        (Binary::Add | Binary::BitOr | Binary::BitXor, Expr::Const(scalar, 0), _) if !scalar.is_float() => {
+            other
+        }
         (Binary::Mul | Binary::FloorDiv | Binary::TruncDiv, _, Expr::Const(scalar, 1)) if scalar.is_int() => {
             one
         }
         (Binary::Mul, Expr::Const(scalar, 1), _) if scalar.is_int() => other,
         // The numbers before them have no effects.
-        (Binary::Both, Expr::Const(_, 1), _) | (Binary::Either, Expr::Const(_, 0), _) => other,
-        (Binary::Both, Expr::Const(_, 0), _) | (Binary::Either, Expr::Const(_, 1), _) => one,
-        (Binary::Both, _, Expr::Const(_, 1)) | (Binary::Either, _, Expr::Const(_, 0)) => one,
+        (Binary::And, Expr::Const(_, 1), _) | (Binary::Or, Expr::Const(_, 0), _) => other,
+        (Binary::And, Expr::Const(_, 0), _) | (Binary::Or, Expr::Const(_, 1), _) => one,
+        (Binary::And, _, Expr::Const(_, 1)) | (Binary::Or, _, Expr::Const(_, 0)) => one,
         _ => Expr::Binary(op, Box::new(one), Box::new(other)),
     }
 }
@@ -163,9 +165,9 @@ fn constant(op: Binary, scalar: Scalar, a: u64, b: u64) -> Option<Expr> {
         Binary::TruncMod => x % y,
         Binary::Min => x.min(y),
         Binary::Max => x.max(y),
-        Binary::And => x & y,
-        Binary::Or => x | y,
-        Binary::Xor => x ^ y,
+        Binary::BitAnd => x & y,
+        Binary::BitOr => x | y,
+        Binary::BitXor => x ^ y,
         Binary::Shl => {
             if (0..bits).contains(&y) {
                 x << y
@@ -184,8 +186,8 @@ fn constant(op: Binary, scalar: Scalar, a: u64, b: u64) -> Option<Expr> {
         Binary::Ne => return truth(x != y),
         Binary::Lt => return truth(x < y),
         Binary::Le => return truth(x <= y),
-        Binary::Both => return truth(a != 0 && b != 0),
-        Binary::Either => return truth(a != 0 || b != 0),
+        Binary::And => return truth(a != 0 && b != 0),
+        Binary::Or => return truth(a != 0 || b != 0),
         Binary::Pow | Binary::Div => return None,
     };
     Some(Expr::Const(scalar, wrap(scalar, result)))

@@ -97,7 +97,7 @@ pub(crate) fn take(token: *mut c_void) {
     // SAFETY: what `release` returned on this thread.
     unsafe { ffi::PyEval_RestoreThread(token.cast()) };
     // What stops the launch may have been raised meanwhile.
-    aside(let_go);
+    aside(release_held);
 }
 
 /// Whether this is the thread on which Python runs handlers of signals.
@@ -115,7 +115,7 @@ fn handle_signals() -> bool {
     aside(|noted| unsafe {
         each(noted, ffi::Py_INCREF);
         let stops = ffi::PyErr_CheckSignals() != 0;
-        let_go(noted);
+        release_held(noted);
         stops
     })
 }
@@ -176,7 +176,7 @@ pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
         // SAFETY: the lock is held.
         let stops = unsafe { ffi::PyErr_CheckSignals() } != 0;
         if stops {
-            let_go(noted);
+            release_held(noted);
         }
         stops
     });
@@ -193,7 +193,7 @@ pub(crate) fn should_stop(token: &mut *mut c_void, is_long: bool) -> bool {
 }
 
 /// Owns arrays no longer. That may run Python code, which must not see what was raised.
-fn let_go(noted: Noted) {
+fn release_held(noted: Noted) {
     // SAFETY: whoever calls this holds the lock.
     let py = unsafe { Python::assume_attached() };
     let raised = PyErr::take(py);

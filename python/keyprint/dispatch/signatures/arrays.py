@@ -8,7 +8,7 @@ from ..._native import Check, NdArray, Source, _array_spec, fingerprint
 from ...errors import SignatureError
 from ...fingerprints.kinds import is_a
 from ...functions.access_paths import function_of, lookup
-from ...functions.reads import HOW, grow, spoken, where_of
+from ...functions.reads import HOW, add_use, format_read, where_of
 from .argument import Argument, foreign_array, numpy_array, type_name
 from .inspection import is_array, is_computed, stored, stored_names
 
@@ -71,7 +71,7 @@ def take_beside_elements(
     if "whole" in node.get(HOW, ()) and is_a(value, getattr(sys.modules.get("numpy"), "ndarray", ())):
         # What is handed on may be asked for anything that was put on it.
         for name in stored_names(value):
-            grow(node, (name,), "whole", where_of(node))
+            add_use(node, (name,), "whole", where_of(node))
     for name in [name for name in node if name != HOW]:
         child: Any = node[name]
         found = stored(value, name)
@@ -91,7 +91,7 @@ def take_beside_elements(
             function = function_of(attribute)
             if function is None and is_computed(attribute):
                 raise SignatureError(
-                    f"the argument `{maker.name}` computes `{place}` in a property ({spoken(child)})",
+                    f"the argument `{maker.name}` computes `{place}` in a property ({format_read(child)})",
                     code="argument-type",
                     hint="store the value in a plain attribute, or pass it by itself",
                 )

@@ -8,7 +8,7 @@ from ..._native import Check, Fingerprint, Source, fingerprint
 from ...errors import SignatureError
 from ...fingerprints.kinds import is_a
 from ...functions.access_paths import function_of, lookup
-from ...functions.reads import HOW, effective, grow, spoken, where_of
+from ...functions.reads import HOW, add_use, effective, format_read, where_of
 from .argument import Argument, type_name
 from .inspection import (
     accessors,
@@ -60,7 +60,7 @@ def take_object(
     if not is_instance(value):
         return maker.take_opaque(value, source, path)
     if "called" in node.get(HOW, ()):
-        grow(node, ("__call__",), "called", where_of(node))
+        add_use(node, ("__call__",), "called", where_of(node))
     # First everything that methods read of the object, then the members: each is taken once.
     _expand(maker, value, node, path)
     is_whole = "whole" in node.get(HOW, ())
@@ -69,7 +69,7 @@ def take_object(
         if not is_taken_whole(maker, value):
             return maker.take_opaque(value, source, path)
         for name in (*(fields_of(cls) or ()), *slot_names(cls), *stored_names(value)):
-            grow(node, (name,), "whole", where_of(node))
+            add_use(node, (name,), "whole", where_of(node))
         # Whatever the class defines may be used as well.
         maker.count(f"class of {path}", maker.resolution(cls))
     if "class" in node.get(HOW, ()):
@@ -116,7 +116,7 @@ def _expand(maker: SignatureMaker, value: Any, node: Node, path: str) -> None:
         if "super whole" in node.get(HOW, ()):
             for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
                 if any(is_a(one, types.FunctionType) for one in lookup(cls, name)):
-                    grow(node, (name,), "super", where_of(node))
+                    add_use(node, (name,), "super", where_of(node))
         for name in [name for name in node if name != HOW]:
             found = [] if stored(value, name) else list(lookup(cls, name))
             if "super" in node[name].get(HOW, ()):
@@ -166,7 +166,7 @@ def _count_method(maker: SignatureMaker, function: types.FunctionType, node: Nod
     if resolution.root is not None and resolution.root.uses:
         for (more, how), where in effective(resolution.root, 0).items():
             if more or how in ("whole", "super whole"):
-                grow(node, more, how, where)
+                add_use(node, more, how, where)
     return resolution
 
 
@@ -190,7 +190,7 @@ def _take_members(
             continue
         if attribute and is_computed(attribute[0]):
             raise SignatureError(
-                f"the argument `{maker.name}` computes `{place}` in a property ({spoken(child)})",
+                f"the argument `{maker.name}` computes `{place}` in a property ({format_read(child)})",
                 code="argument-type",
                 hint="store the value in a plain attribute, or read what the property reads",
             )
@@ -210,7 +210,7 @@ def _take_members(
             members[name] = Argument("absent").guarded_by(maker.add_guard(source, Check.absent()))
         else:
             raise SignatureError(
-                f"the argument `{maker.name}` has no member `{place}` ({spoken(child)})",
+                f"the argument `{maker.name}` has no member `{place}` ({format_read(child)})",
                 code="missing-member",
                 hint=f"`{path}` is {with_article(type_name(value))}; set the member before the call",
             )

@@ -1,4 +1,4 @@
-"""What a compiler has read of an object of which nothing says what counts, to tell whether it would read the same."""
+"""What a compiler has read of an object without a cache signature, to tell whether it would read the same."""
 
 from __future__ import annotations
 

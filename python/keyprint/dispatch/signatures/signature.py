@@ -18,7 +18,7 @@ from ...errors import FingerprintError, SignatureError
 from ...fingerprints.kinds import is_a
 from ...fingerprints.shown import ShownParts
 from ...functions.access_paths import lookup
-from ...functions.reads import effective, grow, tree
+from ...functions.reads import add_use, effective, tree
 from .argument import Argument, type_name
 from .arrays import take_array, take_beside_elements, take_own_array
 from .inspection import (
@@ -91,7 +91,7 @@ class Signature:
         #: Whether it holds something that only means something in this process.
         self.is_process_local = False
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget the functions and fields that came with the call: only a compiler needed them."""
         pending = list(self.arguments.values())
         while pending:
@@ -158,20 +158,20 @@ class SignatureMaker:
 
     def _pass_on(self, trees: list[Node], values: list[Any]) -> None:
         """Add what is read by functions that are reached through arguments, of other arguments."""
-        for root, path, callee, callee_path, slot, line, _ in self._entry.passes:
-            if root[0] != "parameter" or callee[0] != "parameter":
+        for flow in self._entry.argument_flows:
+            if not flow.is_of_parameter or not flow.is_to_parameter:
                 continue
-            where = self._entry.where(line)
-            target = self._callee(values[callee[1]], callee_path)
-            parameter = None if target is None else target[0].slot(slot, target[1])
+            tree_of_root = trees[flow.root[1]]
+            target = self._callee(values[flow.callee[1]], flow.callee_path)
+            parameter = None if target is None else target[0].slot(flow.slot, target[1])
             if target is None or parameter is None:
-                grow(trees[root[1]], path, "whole", where)
+                add_use(tree_of_root, flow.path, "whole", self._entry.where(flow.line))
                 continue
             for (more, how), place in effective(target[0], parameter).items():
-                grow(trees[root[1]], path + more, how, place)
+                add_use(tree_of_root, flow.path + more, how, place)
 
     def _callee(self, value: Any, path: tuple[str, ...]) -> tuple[FunctionEntry, int] | None:
-        """Return the function that a chain of members of an argument leads to, and the arguments it has."""
+        """Return the function that an access path of an argument leads to, and the arguments it has."""
         if not path:
             function = value.__func__ if is_a(value, types.MethodType) else value
             given = int(is_a(value, types.MethodType))
@@ -308,7 +308,7 @@ class SignatureMaker:
     # -- Trouble ---------------------------------------------------------------------------------
 
     def take_opaque(self, value: Any, source: Source, path: str) -> Argument:
-        """Take something of which nothing says what counts: refuse it, or let the compiler say what it reads."""
+        """Take something that has no cache signature: refuse it, or let the compiler say what it reads."""
         if self.options.on_opaque is None:
             raise self._unknown(value, path)
         # Most programs have none of these.

@@ -65,7 +65,7 @@ class Node:
 
 
 class Opaque:
-    """An object of which nothing says what counts: what is read of it is recorded."""
+    """An object without a cache signature: what is read of it is recorded."""
 
     __slots__ = ("observed", "path", "places", "value")
 
@@ -385,7 +385,7 @@ class Host:
         if answer.is_function:
             raise host_error(
                 "call",
-                f"the function `{path}` belongs to something of which nothing says what counts",
+                f"the function `{path}` belongs to something that has no cache signature",
                 "call it by a global name, or make the object a dataclass or a `@data_oriented` object",
             )
         if answer.label is not None:

@@ -2,7 +2,7 @@
 //!
 //! A loop that takes long uses all threads by itself: sections of such loops run one after the other. Sections
 //! whose loops are too small for that run beside each other, if what they take is worth waking somebody. Which it
-//! is, earlier launches have shown: each fork of a kernel keeps a number for that.
+//! is, earlier launches have shown: each group of sections keeps a number for that.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -102,7 +102,7 @@ impl Sections<'_> {
 ///
 /// `sections` can be called with `context` and any of the sections, from any thread; `state` is a number that
 /// belongs to them, zero at first.
-pub(crate) unsafe extern "C" fn fork(sections: Task, context: *mut c_void, count: i64, state: *mut i64) {
+pub(crate) unsafe extern "C" fn run(sections: Task, context: *mut c_void, count: i64, state: *mut i64) {
     // SAFETY: as the caller promises; launches on other threads use it the same way.
     let state = unsafe { AtomicI64::from_ptr(state) };
     let known = Known::of(state.load(Ordering::Relaxed));
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "C" fn fork(sections: Task, context: *mut c_void, count
 
 /// # Safety
 ///
-/// As for [`fork`].
+/// As for [`run`].
 unsafe fn beside(
     pool: &rayon::ThreadPool,
     task: Task,
@@ -153,7 +153,7 @@ unsafe fn beside(
 
 /// # Safety
 ///
-/// As for [`fork`].
+/// As for [`run`].
 unsafe fn in_a_row(task: Task, context: *mut c_void, count: i64, known: Known, has_helpers: bool) -> Known {
     WANTED_MORE.set(false);
     let (mut before, mut longest, mut all) = (Instant::now(), Duration::ZERO, Duration::ZERO);
@@ -212,7 +212,7 @@ mod tests {
             let mut seen = Seen { ran: Default::default(), spin };
             for launch in 1..=4 {
                 // SAFETY: the sections take this.
-                unsafe { fork(section, (&raw mut seen).cast(), 5, &raw mut state) };
+                unsafe { run(section, (&raw mut seen).cast(), 5, &raw mut state) };
                 let ran = seen.ran.each_ref().map(|one| one.load(Ordering::Relaxed));
                 assert_eq!(ran, [launch; 5], "{spin}");
             }
