@@ -86,15 +86,15 @@ def test_a_chain_of_helpers_is_looked_at_once_each(tmp_path: Path) -> None:
         import chain_of_helpers as chain  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(tmp_path))
-    from keyprint.functions.resolution import _Resolver
+    from keyprint.functions.flows import Flows
 
     passes = []
-    before = _Resolver._pass_on
+    before = Flows.pass_on
     try:
-        _Resolver._pass_on = lambda self: (passes.append(1), before(self))[1]  # type: ignore[method-assign]
+        Flows.pass_on = lambda self: (passes.append(1), before(self))[1]  # type: ignore[method-assign]
         key = kp.FunctionKey(chain.h999)
     finally:
-        _Resolver._pass_on = before  # type: ignore[method-assign]
+        Flows.pass_on = before  # type: ignore[method-assign]
     # What the last one reads of its parameter goes all the way up at once.
     assert len(passes) <= 4
     chain.K = 4
