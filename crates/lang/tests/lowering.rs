@@ -6,7 +6,7 @@ use keyprint_lang::host::{
     Annotation, ArraySpec, Constant, FunctionSource, Handle, Host, NumberSpec, Parameter,
 };
 use keyprint_lang::ir::{self, Kernel};
-use keyprint_lang::lower::call::builtin;
+use keyprint_lang::lower::builtins::builtin;
 use keyprint_lang::types::Scalar;
 use keyprint_lang::{LangError, Lowered, Member, Options, lower, passes};
 

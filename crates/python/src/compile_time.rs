@@ -7,7 +7,7 @@ use std::rc::Rc;
 use keyprint_lang::host::{
     Annotation, ArraySpec, Constant, FunctionSource, Handle, NumberSpec, Parameter, StructType,
 };
-use keyprint_lang::lower::call::builtin;
+use keyprint_lang::lower::builtins::builtin;
 use keyprint_lang::types::{Scalar, Shape};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

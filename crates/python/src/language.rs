@@ -261,7 +261,7 @@ pub(crate) fn _read_status(status: i32) -> Option<(&'static str, u32)> {
 /// What the language defines, besides operators and types: names that kernels call.
 #[pyfunction]
 pub(crate) fn _builtin_names() -> Vec<&'static str> {
-    keyprint_lang::lower::call::builtin_names()
+    keyprint_lang::lower::builtins::builtin_names()
 }
 
 /// The codes of the language's errors, and what they mean.

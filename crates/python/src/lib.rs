@@ -27,6 +27,7 @@ mod layout;
 mod member;
 mod ndarray;
 mod own_array;
+mod own_array_dlpack;
 mod plain;
 mod source;
 mod store;

@@ -16,8 +16,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple};
 
-use crate::dlpack::{DlTensor, Versioned};
-use crate::hooks;
+use crate::{hooks, own_array_dlpack};
 
 /// More dimensions are refused, those of the elements aside.
 const MOST_DIMENSIONS: usize = 8;
@@ -32,9 +31,9 @@ pub(crate) struct NdArray {
     pub(crate) spec: u64,
     pub(crate) data: *mut u8,
     /// Sizes of the array, then those of an element.
-    shape: Vec<isize>,
+    pub(crate) shape: Vec<isize>,
     /// In bytes.
-    strides: Vec<isize>,
+    pub(crate) strides: Vec<isize>,
     pub(crate) ndim: usize,
     pub(crate) scalar: Scalar,
     /// What Python calls the type of its elements.
@@ -540,7 +539,7 @@ impl NdArray {
         if copy == Some(true) {
             return Err(PyBufferError::new_err("a copy is made by the library that takes the tensor"));
         }
-        managed(slf, max_version.is_some_and(|(major, _)| major >= 1))
+        own_array_dlpack::managed(slf, max_version.is_some_and(|(major, _)| major >= 1))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -563,112 +562,5 @@ fn format_of(scalar: Scalar) -> &'static std::ffi::CStr {
         Scalar::F16 => c"e",
         Scalar::F32 => c"f",
         Scalar::F64 => c"d",
-    }
-}
-
-/// DLPack's `DLManagedTensor`.
-#[repr(C)]
-struct Managed {
-    tensor: DlTensor,
-    context: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
-}
-
-/// What a tensor that was handed out keeps: the array, and strides in elements.
-struct Handed {
-    array: Py<NdArray>,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
-}
-
-const CAPSULE: &std::ffi::CStr = c"dltensor";
-const VERSIONED: &std::ffi::CStr = c"dltensor_versioned";
-
-fn managed<'py>(array: &Bound<'py, NdArray>, is_versioned: bool) -> PyResult<Bound<'py, PyCapsule>> {
-    let py = array.py();
-    let inner = array.get();
-    let code = match inner.scalar {
-        Scalar::Bool => 6,
-        scalar if scalar.is_float() => 2,
-        scalar if scalar.is_signed() => 0,
-        _ => 1,
-    };
-    let size = inner.scalar.bytes() as isize;
-    let handed = Box::into_raw(Box::new(Handed {
-        array: array.clone().unbind(),
-        shape: inner.shape.iter().map(|one| *one as i64).collect(),
-        strides: inner.strides.iter().map(|one| (*one / size) as i64).collect(),
-    }));
-    // SAFETY: just made.
-    let (shape, strides) = unsafe { ((*handed).shape.as_ptr(), (*handed).strides.as_ptr()) };
-    let tensor = DlTensor {
-        data: inner.data,
-        device_type: 1,
-        device_id: 0,
-        ndim: inner.shape.len() as i32,
-        code,
-        bits: inner.scalar.bits() as u8,
-        lanes: 1,
-        shape,
-        strides,
-        byte_offset: 0,
-    };
-    let context = handed.cast();
-    // SAFETY: the capsule owns the tensor until a consumer renames it and calls the deleter itself.
-    unsafe {
-        let capsule = if is_versioned {
-            let deleter: unsafe extern "C" fn(*mut Versioned) = delete_versioned;
-            let made = Versioned { major: 1, minor: 0, context, deleter: Some(deleter), flags: 0, tensor };
-            let made = Box::into_raw(Box::new(made));
-            ffi::PyCapsule_New(made.cast(), VERSIONED.as_ptr(), Some(drop_capsule))
-        } else {
-            let deleter: unsafe extern "C" fn(*mut Managed) = delete;
-            let made = Box::into_raw(Box::new(Managed { tensor, context, deleter: Some(deleter) }));
-            ffi::PyCapsule_New(made.cast(), CAPSULE.as_ptr(), Some(drop_capsule))
-        };
-        Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
-    }
-}
-
-/// # Safety
-///
-/// `context` is that of a tensor of [`managed`], which is not used any more.
-unsafe fn release_held(context: *mut c_void) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let handed = Box::from_raw(context.cast::<Handed>());
-        let array = std::mem::ManuallyDrop::new(handed.array);
-        // An interpreter that is about to end takes nothing back: then it stays.
-        let _ = Python::try_attach(|py| std::mem::ManuallyDrop::into_inner(array).drop_ref(py));
-    }
-}
-
-/// # Safety
-///
-/// `tensor` was made by [`managed`], and is not used any more. Any thread may call this.
-unsafe extern "C" fn delete(tensor: *mut Managed) {
-    // SAFETY: as the caller promises.
-    unsafe { release_held(Box::from_raw(tensor).context) };
-}
-
-/// # Safety
-///
-/// As for [`delete`].
-unsafe extern "C" fn delete_versioned(tensor: *mut Versioned) {
-    // SAFETY: as the caller promises.
-    unsafe { release_held(Box::from_raw(tensor).context) };
-}
-
-/// # Safety
-///
-/// `capsule` is one of [`managed`].
-unsafe extern "C" fn drop_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: a capsule that was consumed has another name.
-    unsafe {
-        if ffi::PyCapsule_IsValid(capsule, CAPSULE.as_ptr()) != 0 {
-            delete(ffi::PyCapsule_GetPointer(capsule, CAPSULE.as_ptr()).cast());
-        } else if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) != 0 {
-            delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::bindings::Bindings;
 use crate::lines::Lines;
 use crate::normal;
 use crate::parse::{SourceError, with_tree};
-use crate::uses::{self, ArgumentFlow, Body, Found, Subject, Use, decorator_path, digest_bytes};
+use crate::uses::{self, ArgumentFlow, Body, Found, Subject, Use, decorator_path};
 
 /// The version of tables as bytes, and of what is found in a file.
 pub const TABLE_VERSION: u32 = 7;
@@ -333,5 +333,19 @@ impl<'a> Visitor<'a> for Statements<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         self.found.push(self.lines.at(stmt.start()));
         visitor::walk_stmt(self, stmt);
+    }
+}
+
+/// Fingerprints as plain bytes.
+mod digest_bytes {
+    use keyprint_fingerprint::Fingerprint;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(digest: &Fingerprint, to: S) -> Result<S::Ok, S::Error> {
+        digest.as_bytes().serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fingerprint, D::Error> {
+        <[u8; Fingerprint::LEN]>::deserialize(from).map(Fingerprint::from_bytes)
     }
 }

@@ -10,10 +10,13 @@
 //! float becomes the nearest whole number towards zero, the nearest there is beyond the ends, and zero for
 //! NaN.
 
+mod operation;
 mod parse;
 mod print;
 mod verify;
+mod walk;
 
+pub use self::operation::{AtomicOp, Binary, Math, Unary};
 pub use self::parse::{ParseError, parse};
 pub use self::print::print;
 pub use self::verify::{Invalid, verify};
@@ -254,56 +257,6 @@ pub enum AtomicTarget {
     Lane(LocalId, Expr),
 }
 
-impl AtomicTarget {
-    /// The expressions in it.
-    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        let (place, lane) = match self {
-            Self::Place(place) => (Some(place), None),
-            Self::Lane(_, at) => (None, Some(at)),
-            Self::Local(_) => (None, None),
-        };
-        place.into_iter().flat_map(Place::expressions).chain(lane)
-    }
-
-    /// The same, to change them.
-    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        let (place, lane) = match self {
-            Self::Place(place) => (Some(place), None),
-            Self::Lane(_, at) => (None, Some(at)),
-            Self::Local(_) => (None, None),
-        };
-        place.into_iter().flat_map(Place::expressions_mut).chain(lane)
-    }
-
-    /// The variable, if it is one.
-    #[must_use]
-    pub fn local(&self) -> Option<LocalId> {
-        match self {
-            Self::Local(id) | Self::Lane(id, _) => Some(*id),
-            Self::Place(_) => None,
-        }
-    }
-}
-
-/// An atomic operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtomicOp {
-    /// Adds.
-    Add,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// Bits that both have.
-    And,
-    /// Bits that either has.
-    Or,
-    /// Bits that one has.
-    Xor,
-    /// Multiplies.
-    Mul,
-}
-
 /// A loop in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct For {
@@ -394,178 +347,6 @@ pub enum Expr {
     Call(Math, Vec<Expr>),
 }
 
-/// An operation on one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unary {
-    /// The negative.
-    Neg,
-    /// Bitwise not.
-    BitNot,
-    /// Whether it is false.
-    Not,
-    /// Without its sign.
-    Abs,
-}
-
-/// An operation on two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binary {
-    /// Sum.
-    Add,
-    /// Difference.
-    Sub,
-    /// Product.
-    Mul,
-    /// Quotient of floats.
-    Div,
-    /// Quotient, rounded down.
-    FloorDiv,
-    /// What that leaves: it has the sign of the divisor.
-    Mod,
-    /// Quotient of whole numbers, towards zero.
-    TruncDiv,
-    /// What that leaves: it has the sign of the dividend.
-    TruncMod,
-    /// Power.
-    Pow,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// Bits that both have.
-    BitAnd,
-    /// Bits that either has.
-    BitOr,
-    /// Bits that one has.
-    BitXor,
-    /// Bits moved up.
-    Shl,
-    /// Bits moved down, with copies of the sign.
-    Shr,
-    /// Equal.
-    Eq,
-    /// Not equal.
-    Ne,
-    /// Less.
-    Lt,
-    /// Less or equal.
-    Le,
-    /// Both hold; the second is only looked at if the first does.
-    And,
-    /// One holds; the second is only looked at if the first does not.
-    Or,
-}
-
-impl Binary {
-    /// Whether it asks a question.
-    #[must_use]
-    pub const fn is_comparison(self) -> bool {
-        matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le)
-    }
-
-    /// Whether it takes truth values only.
-    #[must_use]
-    pub const fn is_logical(self) -> bool {
-        matches!(self, Self::And | Self::Or)
-    }
-}
-
-macro_rules! names {
-    ($type:ident { $($variant:ident => $name:literal),* $(,)? }) => {
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// The name in the text form.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-
-            /// What has a name.
-            #[must_use]
-            pub fn of_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.name() == name)
-            }
-        }
-    };
-}
-
-/// A function of floats; they all have one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are what they are called")]
-pub enum Math {
-    Sqrt,
-    Rsqrt,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Atan2,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Exp,
-    Exp2,
-    Expm1,
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Floor,
-    Ceil,
-    Trunc,
-    Round,
-    Cbrt,
-    Hypot,
-    Erf,
-    Erfc,
-    Gamma,
-    Lgamma,
-    Fmod,
-    Copysign,
-    Fma,
-}
-
-names!(Math {
-    Sqrt => "sqrt", Rsqrt => "rsqrt", Sin => "sin", Cos => "cos", Tan => "tan", Asin => "asin", Acos => "acos",
-    Atan => "atan", Atan2 => "atan2", Sinh => "sinh", Cosh => "cosh", Tanh => "tanh", Asinh => "asinh",
-    Acosh => "acosh", Atanh => "atanh", Exp => "exp", Exp2 => "exp2", Expm1 => "expm1", Log => "log",
-    Log2 => "log2", Log10 => "log10", Log1p => "log1p", Floor => "floor", Ceil => "ceil", Trunc => "trunc",
-    Round => "round", Cbrt => "cbrt", Hypot => "hypot", Erf => "erf", Erfc => "erfc", Gamma => "gamma",
-    Lgamma => "lgamma", Fmod => "fmod", Copysign => "copysign", Fma => "fma",
-});
-
-names!(Unary { Neg => "neg", BitNot => "bitnot", Not => "not", Abs => "abs" });
-
-names!(Binary {
-    Add => "add", Sub => "sub", Mul => "mul", Div => "div", FloorDiv => "floordiv", Mod => "mod",
-    TruncDiv => "truncdiv", TruncMod => "truncmod", Pow => "pow", Min => "min", Max => "max", BitAnd => "bitand",
-    BitOr => "bitor", BitXor => "bitxor", Shl => "shl", Shr => "shr", Eq => "eq", Ne => "ne", Lt => "lt", Le => "le",
-    And => "and", Or => "or",
-});
-
-names!(AtomicOp {
-    Add => "add", Min => "min", Max => "max", And => "and", Or => "or", Xor => "xor", Mul => "mul",
-});
-
-impl Math {
-    /// How many arguments it takes.
-    #[must_use]
-    pub const fn arity(self) -> usize {
-        match self {
-            Self::Atan2 | Self::Hypot | Self::Fmod | Self::Copysign => 2,
-            Self::Fma => 3,
-            _ => 1,
-        }
-    }
-}
-
 impl Expr {
     /// A whole number of 64 bits: indices and sizes.
     #[must_use]
@@ -591,36 +372,6 @@ impl Expr {
         }
     }
 
-    /// Calls something with each expression right inside this one.
-    pub fn children<'e>(&'e self, mut each: impl FnMut(&'e Self)) {
-        match self {
-            Self::Const(..) | Self::Local(_) | Self::Number(_) | Self::Size(..) => {}
-            Self::Lane(_, one) | Self::Unary(_, one) | Self::Cast(_, one) | Self::Bits(_, one) => each(one),
-            Self::Load(place) => place.expressions().for_each(each),
-            Self::Binary(_, one, other) => {
-                each(one);
-                each(other);
-            }
-            Self::Select(parts) => parts.iter().for_each(each),
-            Self::Call(_, arguments) => arguments.iter().for_each(each),
-        }
-    }
-
-    /// The same, to change them.
-    pub fn children_mut(&mut self, mut each: impl FnMut(&mut Self)) {
-        match self {
-            Self::Const(..) | Self::Local(_) | Self::Number(_) | Self::Size(..) => {}
-            Self::Lane(_, one) | Self::Unary(_, one) | Self::Cast(_, one) | Self::Bits(_, one) => each(one),
-            Self::Load(place) => place.expressions_mut().for_each(each),
-            Self::Binary(_, one, other) => {
-                each(one);
-                each(other);
-            }
-            Self::Select(parts) => parts.iter_mut().for_each(each),
-            Self::Call(_, arguments) => arguments.iter_mut().for_each(each),
-        }
-    }
-
     /// Whether something holds for this or any expression inside.
     pub fn any(&self, holds: &mut impl FnMut(&Self) -> bool) -> bool {
         if holds(self) {
@@ -632,125 +383,11 @@ impl Expr {
     }
 }
 
-impl Place {
-    /// Its indices, and its lane.
-    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        self.index.iter().chain(&self.lane)
-    }
-
-    /// The same, to change them.
-    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        self.index.iter_mut().chain(&mut self.lane)
-    }
-}
-
 impl Kind {
     /// Whether it belongs to the structure of a graph.
     #[must_use]
     pub const fn is_graph(&self) -> bool {
         matches!(self, Self::DoWhile(_) | Self::Checkpoint(_) | Self::Sections(_))
-    }
-
-    /// Calls something with each expression of the statement itself, and each block inside.
-    pub fn parts<'k>(&'k self, expr: &mut impl FnMut(&'k Expr), block: &mut impl FnMut(&'k Block)) {
-        match self {
-            Self::Let(_, one) | Self::Set(_, one) => expr(one),
-            Self::SetLane(_, at, value) => {
-                expr(at);
-                expr(value);
-            }
-            Self::Store(place, value) => {
-                place.expressions().for_each(&mut *expr);
-                expr(value);
-            }
-            Self::Atomic(atomic) => {
-                atomic.target.expressions().for_each(&mut *expr);
-                expr(&atomic.value);
-            }
-            Self::If(condition, then, otherwise) => {
-                expr(condition);
-                block(then);
-                block(otherwise);
-            }
-            Self::For(one) => {
-                expr(&one.from);
-                expr(&one.to);
-                block(&one.body);
-            }
-            Self::Parallel(one) => {
-                one.from.iter().chain(&one.to).for_each(&mut *expr);
-                one.reductions.iter().flat_map(|one| one.target.expressions()).for_each(&mut *expr);
-                block(&one.body);
-            }
-            Self::Loop(body) | Self::Scope(_, body) => block(body),
-            Self::DoWhile(one) => block(&one.body),
-            Self::Checkpoint(one) => block(&one.body),
-            Self::Sections(sections) => sections.iter().for_each(block),
-            Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
-            Self::Return(values) => values.iter().for_each(expr),
-            Self::Check { condition, values, .. } => {
-                expr(condition);
-                values.iter().for_each(expr);
-            }
-            Self::Print(parts) => {
-                for part in parts {
-                    if let Part::Value(value) = part {
-                        expr(value);
-                    }
-                }
-            }
-        }
-    }
-
-    /// The same, to change them.
-    pub fn parts_mut(&mut self, expr: &mut impl FnMut(&mut Expr), block: &mut impl FnMut(&mut Block)) {
-        match self {
-            Self::Let(_, one) | Self::Set(_, one) => expr(one),
-            Self::SetLane(_, at, value) => {
-                expr(at);
-                expr(value);
-            }
-            Self::Store(place, value) => {
-                place.expressions_mut().for_each(&mut *expr);
-                expr(value);
-            }
-            Self::Atomic(atomic) => {
-                atomic.target.expressions_mut().for_each(&mut *expr);
-                expr(&mut atomic.value);
-            }
-            Self::If(condition, then, otherwise) => {
-                expr(condition);
-                block(then);
-                block(otherwise);
-            }
-            Self::For(one) => {
-                expr(&mut one.from);
-                expr(&mut one.to);
-                block(&mut one.body);
-            }
-            Self::Parallel(one) => {
-                one.from.iter_mut().chain(&mut one.to).for_each(&mut *expr);
-                one.reductions.iter_mut().flat_map(|one| one.target.expressions_mut()).for_each(&mut *expr);
-                block(&mut one.body);
-            }
-            Self::Loop(body) | Self::Scope(_, body) => block(body),
-            Self::DoWhile(one) => block(&mut one.body),
-            Self::Checkpoint(one) => block(&mut one.body),
-            Self::Sections(sections) => sections.iter_mut().for_each(block),
-            Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
-            Self::Return(values) => values.iter_mut().for_each(expr),
-            Self::Check { condition, values, .. } => {
-                expr(condition);
-                values.iter_mut().for_each(expr);
-            }
-            Self::Print(parts) => {
-                for part in parts {
-                    if let Part::Value(value) = part {
-                        expr(value);
-                    }
-                }
-            }
-        }
     }
 
     /// The local that it sets, if it sets one.
@@ -760,49 +397,6 @@ impl Kind {
             Self::Let(id, _) | Self::Set(id, _) | Self::SetLane(id, ..) | Self::Random(id) => Some(*id),
             Self::Atomic(atomic) => atomic.target.local(),
             _ => None,
-        }
-    }
-}
-
-impl Block {
-    /// Whether it leaves the loop that it is the body of.
-    #[must_use]
-    pub fn leaves_loop(&self) -> bool {
-        self.statements.iter().any(|statement| match &statement.kind {
-            Kind::Break => true,
-            Kind::If(_, then, otherwise) => then.leaves_loop() || otherwise.leaves_loop(),
-            Kind::Scope(_, body) => body.leaves_loop(),
-            _ => false,
-        })
-    }
-
-    /// Calls something with every statement, those inside others included.
-    pub fn each<'b>(&'b self, visit: &mut impl FnMut(&'b Statement)) {
-        for statement in &self.statements {
-            visit(statement);
-            statement.kind.parts(&mut |_| {}, &mut |inner| inner.each(visit));
-        }
-    }
-
-    /// The same, to change them.
-    pub fn each_mut(&mut self, visit: &mut dyn FnMut(&mut Statement)) {
-        for statement in &mut self.statements {
-            visit(statement);
-            statement.kind.parts_mut(&mut |_| {}, &mut |inner| inner.each_mut(visit));
-        }
-    }
-
-    /// Calls something with every expression, but not those inside others.
-    pub fn each_expr<'b>(&'b self, visit: &mut impl FnMut(&'b Expr)) {
-        self.each(&mut |statement| statement.kind.parts(&mut *visit, &mut |_| {}));
-    }
-
-    /// Calls something with every expression, to change it.
-    pub fn each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
-        for statement in &mut self.statements {
-            // Both closures need `visit`: blocks are done after expressions.
-            statement.kind.parts_mut(&mut |expr| visit(expr), &mut |_| {});
-            statement.kind.parts_mut(&mut |_| {}, &mut |inner| inner.each_expr_mut(visit));
         }
     }
 }

@@ -3,7 +3,7 @@
 use keyprint_source::ast;
 use keyprint_source::position::Ranged;
 
-use super::assign::Change;
+use super::change::Change;
 use super::expr::{made, unsupported, unwrap_static};
 use super::inline::is_place;
 use super::value::{Value, describe};
@@ -13,91 +13,6 @@ use crate::host::{Constant, Handle};
 use crate::ir::{AtomicOp, Binary, Expr, Kind, Math};
 use crate::passes::fold;
 use crate::types::{Scalar, Shape};
-
-/// What the language defines, besides operators: names that a host may hand out as
-/// [`Constant::Builtin`].
-pub const BUILTINS: &[&str] = &[
-    "abs",
-    "all",
-    "any",
-    "assume",
-    "atomic_add",
-    "atomic_and",
-    "atomic_max",
-    "atomic_min",
-    "atomic_mul",
-    "atomic_or",
-    "atomic_sub",
-    "atomic_xor",
-    "bit_cast",
-    "bool",
-    "cast",
-    "ceil",
-    "checkpoint",
-    "clamp",
-    "dot",
-    "cross",
-    "enumerate",
-    "float",
-    "floor",
-    "graph.do_while",
-    "graph.parallel",
-    "graph.parallel_context",
-    "grouped",
-    "int",
-    "isinf",
-    "isnan",
-    "len",
-    "loop_config",
-    "max",
-    "min",
-    "ndrange",
-    "norm",
-    "normalize",
-    "pow",
-    "print",
-    "random",
-    "randn",
-    "range",
-    "raw_div",
-    "raw_mod",
-    "reversed",
-    "round",
-    "select",
-    "static",
-    "static_assert",
-    "static_print",
-    "sum",
-    "trunc",
-    "tuple",
-    "list",
-    "zip",
-    "Vector",
-    "Matrix",
-    "Vector.zero",
-    "Vector.one",
-    "Vector.unit",
-    "Vector.filled",
-    "Matrix.zero",
-    "Matrix.one",
-    "Matrix.identity",
-    "Matrix.rows",
-    "Matrix.cols",
-    "Matrix.diag",
-];
-
-/// The names of everything that the language defines: [`BUILTINS`], and functions of floats.
-#[must_use]
-pub fn builtin_names() -> Vec<&'static str> {
-    BUILTINS.iter().copied().chain(Math::ALL.iter().map(|math| math.name())).collect()
-}
-
-/// The builtin of a name: one of [`BUILTINS`], or a function of floats.
-#[must_use]
-pub fn builtin(name: &str) -> Option<&'static str> {
-    let known = BUILTINS.iter().copied().find(|one| *one == name);
-    known.or_else(|| Math::of_name(name).map(Math::name))
-}
 
 pub(super) struct Arguments {
     pub(super) values: Vec<Value>,
@@ -198,7 +113,7 @@ impl Lowerer<'_> {
         Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places, members })
     }
 
-    fn counted(
+    pub(super) fn counted(
         &mut self,
         call: &ast::ExprCall,
         name: &str,
@@ -470,120 +385,6 @@ impl Lowerer<'_> {
     }
 
     // -- Numbers ---------------------------------------------------------------------------------
-
-    pub(super) fn known_scalar_type(&mut self, value: Value) -> Lower<Scalar> {
-        match unwrap_static(value) {
-            Value::Constant(Constant::Scalar(scalar)) => Ok(scalar),
-            Value::Constant(Constant::Builtin("int")) => Ok(self.options.default_int),
-            Value::Constant(Constant::Builtin("float")) => Ok(self.options.default_float),
-            Value::Constant(Constant::Builtin("bool")) => Ok(Scalar::Bool),
-            other => Err(LangError::new(
-                Code::Type,
-                format!("expected a type such as `f32`, found {}", other.describe()),
-            )),
-        }
-    }
-
-    pub(super) fn cast_to(&mut self, to: Scalar, value: Value) -> Lower<Value> {
-        let value = self.listed(unwrap_static(value))?;
-        if self.as_tensor(&value)?.is_none() {
-            if self.options.debug {
-                self.check_cast(to, &value)?;
-            }
-            return Ok(Value::Scalar(self.scalar_as(value, to)?, to));
-        }
-        self.each(value, |_, one, scalar| Ok((fold::cast(scalar, to, one), to)))
-    }
-
-    /// In debug mode, converting a float that does not fit is an error.
-    fn check_cast(&mut self, to: Scalar, value: &Value) -> Lower<()> {
-        let Value::Scalar(expr, scalar) = value else { return Ok(()) };
-        if !scalar.is_float() || !to.is_int() {
-            return Ok(());
-        }
-        let wide = self.once(fold::cast(*scalar, Scalar::F64, expr.clone()), Scalar::F64)?;
-        let bits = if to.is_signed() { to.bits() - 1 } else { to.bits() };
-        let end = 2f64.powi(bits as i32);
-        let low = if to.is_signed() { -end - 1.0 } else { -1.0 };
-        // At 64 bits, one less is the same float.
-        let low = if to == Scalar::I64 { (-end).next_down() } else { low };
-        let constant = |value: f64| Expr::Const(Scalar::F64, value.to_bits());
-        let above = fold::binary(Binary::Lt, constant(low), wide.clone());
-        let below = fold::binary(Binary::Lt, wide.clone(), constant(end));
-        let site = self.site(format!("cast:{to}"));
-        self.emit(Kind::Check {
-            condition: fold::binary(Binary::And, above, below),
-            site,
-            values: vec![wide],
-        })
-    }
-
-    fn convert(&mut self, name: &str, value: Value) -> Lower<Value> {
-        let value = unwrap_static(value);
-        match (name, &value) {
-            ("int", Value::Constant(Constant::Int(_))) | ("float", Value::Constant(Constant::Float(_))) => {
-                Ok(value)
-            }
-            ("int", Value::Constant(Constant::Float(float))) if float.is_finite() => {
-                Ok(Value::int(*float as i128))
-            }
-            ("int", Value::Constant(Constant::Bool(truth))) => Ok(Value::int(i128::from(*truth))),
-            ("float", Value::Constant(Constant::Int(int))) => {
-                Ok(Value::Constant(Constant::Float(*int as f64)))
-            }
-            ("bool", _) => Ok(Value::Scalar(self.truth(value)?, Scalar::Bool)),
-            _ => {
-                let (_, scalar) = match self.as_tensor(&value)? {
-                    Some((_, scalar, _)) => ((), scalar),
-                    None => ((), self.scalar(value.clone())?.1),
-                };
-                let to = match name {
-                    // What is wide stays wide.
-                    "int" if scalar.is_int() => scalar,
-                    "int" => self.options.default_int,
-                    _ if scalar.is_float() => scalar,
-                    _ => self.options.default_float,
-                };
-                self.cast_to(to, value)
-            }
-        }
-    }
-
-    fn bit_cast(&mut self, to: Scalar, value: Value) -> Lower<Value> {
-        self.each(unwrap_static(value), |_, one, scalar| {
-            if scalar.bits() != to.bits() || scalar == Scalar::Bool || to == Scalar::Bool {
-                return Err(LangError::new(Code::Type, format!("the bits of a `{scalar}` are no `{to}`"))
-                    .hint("both types must have the same size"));
-            }
-            Ok((if scalar == to { one } else { Expr::Bits(to, Box::new(one)) }, to))
-        })
-    }
-
-    fn rounded(&mut self, name: &str, call: &ast::ExprCall) -> Lower<Value> {
-        let mut values = self.counted(call, name, 1..=2)?;
-        let to = match values.len() {
-            2 => {
-                let second = unwrap_static(values.remove(1));
-                if name == "round" && matches!(second, Value::Constant(Constant::Int(_))) {
-                    return Err(unsupported("`round` to digits", "multiply, round, and divide"));
-                }
-                Some(self.known_scalar_type(second)?)
-            }
-            _ => None,
-        };
-        let value = values.remove(0);
-        let value = self.listed(unwrap_static(value))?;
-        let is_float = match self.as_tensor(&value)? {
-            Some((_, scalar, _)) => scalar.is_float(),
-            None => self.scalar(value.clone())?.1.is_float(),
-        };
-        let math = Math::of_name(name).expect("one of four");
-        let found = if is_float { self.math(math, vec![value])? } else { value };
-        match to {
-            Some(to) => self.cast_to(to, found),
-            None => Ok(found),
-        }
-    }
 
     fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Lower<Value> {
         let (then, otherwise) = (self.listed(then)?, self.listed(otherwise)?);

@@ -23,10 +23,15 @@
 
 mod assign;
 mod branch;
-pub mod call;
+pub mod builtins;
+mod call;
+mod change;
 mod condition;
+mod constants;
+mod conversion;
 mod expr;
 mod graph;
+mod index;
 mod inline;
 mod loops;
 mod operation;
