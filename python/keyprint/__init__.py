@@ -41,28 +41,11 @@ from .store.keys import Key, key_of_fingerprint
 from .store.stores import Store
 from .version import __version__
 
-# Importing Keyprint must not cost what only some programs need: `typing`, `inspect`, `json`.
+# Importing Keyprint must not cost what only some programs need: `typing`, `inspect`, `json`. What is loaded later has
+# its types in `__init__.pyi`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from .dispatch.kernel import Kernel, Observations, jit
-    from .dispatch.signatures.argument import Argument
-    from .dispatch.signatures.registered import register_argument
-    from .dispatch.specialization import (
-        Artifact,
-        LiveTarget,
-        NativeCode,
-        Specialization,
-        Target,
-        ValuesNeeded,
-    )
-    from .functions.key import FunctionKey
-    from .functions.packages import Packages
-    from .language.kernel import func as func
-    from .language.kernel import kernel as kernel
-    from .steps.cached import CachedStep, Chain, cached
-    from .store.serializers import Serializer
 
 _LATER = {
     "Argument": "dispatch.signatures.argument",
@@ -98,27 +81,44 @@ _native._fill_hooks(
     copy_elements=lazy.later("language.types.arrays", "copy_from"),
 )
 
+#: What programs use. Names of the kernel language that are builtins of Python too (`abs`, `max`) are here as
+#: `kp.max`, and not among these: `from keyprint import *` would hide Python's.
 __all__ = [
     "ENCODING_VERSION",
+    "FIELD_METADATA_CACHE_VALUE",
     "Argument",
     "Artifact",
     "CachedStep",
     "Chain",
+    "CompilerError",
     "CycleError",
+    "DType",
     "Difference",
     "DriftError",
     "Entry",
     "Explanation",
+    "Field",
     "Fingerprint",
     "FingerprintError",
     "Fingerprinter",
+    "Func",
     "FunctionKey",
     "FunctionKeyError",
+    "GraphStatus",
     "Inspection",
     "Kernel",
+    "KernelAssertionError",
+    "KernelError",
+    "KernelIndexError",
+    "KernelNameError",
+    "KernelRuntimeError",
+    "KernelSyntaxError",
+    "KernelTypeError",
     "Key",
     "KeyprintError",
     "LiveTarget",
+    "Matrix",
+    "NDArray",
     "NativeCode",
     "Observations",
     "Packages",
@@ -128,17 +128,115 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreWarning",
+    "Struct",
     "Target",
+    "TaskGraph",
+    "Template",
+    "Tensor",
     "ValuesNeeded",
+    "Vector",
     "__version__",
+    "acos",
+    "acosh",
+    "asarray",
+    "asin",
+    "asinh",
+    "assume",
+    "atan",
+    "atan2",
+    "atanh",
+    "atomic_add",
+    "atomic_and",
+    "atomic_max",
+    "atomic_min",
+    "atomic_mul",
+    "atomic_or",
+    "atomic_sub",
+    "atomic_xor",
+    "bit_cast",
     "cached",
+    "cast",
+    "cbrt",
+    "ceil",
+    "checkpoint",
+    "clamp",
+    "copysign",
+    "cos",
+    "cosh",
+    "cross",
+    "data_oriented",
+    "dataclass",
+    "dot",
+    "erf",
+    "erfc",
     "errors",
+    "exp",
+    "exp2",
+    "expm1",
+    "f16",
+    "f32",
+    "f64",
+    "field",
     "fingerprint",
+    "floor",
+    "fma",
+    "fmod",
     "fold",
+    "from_dlpack",
+    "func",
+    "gamma",
+    "graph",
+    "graph_do_while",
+    "graph_parallel",
+    "graph_parallel_context",
+    "grouped",
+    "hypot",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "init",
+    "isinf",
+    "isnan",
     "jit",
+    "kernel",
+    "lgamma",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "loop_config",
+    "math",
+    "ndarray",
+    "ndrange",
     "no_fingerprint",
+    "norm",
+    "normalize",
+    "randn",
+    "random",
+    "raw_div",
+    "raw_mod",
     "register_argument",
+    "reset",
+    "rsqrt",
     "rule",
+    "select",
+    "sin",
+    "sinh",
+    "sqrt",
+    "static",
+    "static_assert",
+    "static_print",
+    "tan",
+    "tanh",
+    "template",
+    "tensor",
+    "trunc",
+    "types",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
 ]
 
 
@@ -158,4 +256,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from .language.names import NAMES
 
-    return sorted({*globals(), *__all__, *NAMES})
+    return sorted({*__all__, *NAMES, *(name for name in globals() if name.startswith("__"))})

@@ -42,4 +42,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     names: Any = lazy.load("language.names", "NAMES")
-    return sorted({*globals(), *names})
+    own = [
+        name
+        for name in globals()
+        if not name.startswith("_") and name not in ("annotations", "errors", "lazy", "settings")
+    ]
+    return sorted({*own, *names})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import subprocess
@@ -115,18 +116,50 @@ def saxpy(a: kp.f32, x: kp.types.NDArray[kp.f32, 1]) -> None:
 
 saxpy(1.0, np.ones(3, np.float32))
 digest: str = kp.fingerprint(saxpy.why()).hex()
+root: float = kp.sqrt(kp.f32(2))
+store: kp.Store = kp.Store()
 """
+
+#: A line, and what a type checker says about it.
+WRONG = [
+    ("a: kp.nonsense", "kp.nonsense"),
+    ("kp.nonsense()", 'Module has no attribute "nonsense"'),
+    ("kp.Packages(nonsense=1)", 'Unexpected keyword argument "nonsense"'),
+    ("digest: int = kp.fingerprint(1).hex()", "Incompatible types in assignment"),
+    ("kp.kernel(graf=True)", "graf"),
+]
+
+
+def check_types(program: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(program)],
+        capture_output=True,
+        text=True,
+        cwd=program.parent,
+        check=False,
+    )
+    return done.stdout if done.returncode else ""
 
 
 def test_programs_can_be_checked_for_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     program = tmp_path / "typed.py"
     program.write_text(TYPED)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", str(program)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    assert check_types(program) == ""
+    program.write_text("import keyprint as kp\n\n" + "\n".join(line for line, _ in WRONG))
+    said = check_types(program).splitlines()
+    for at, (line, what) in enumerate(WRONG):
+        assert any(f"typed.py:{at + 3}:" in one and what in one for one in said), (line, said)
+
+
+def test_the_stub_has_every_public_name() -> None:
+    """Types of names that are loaded later are in a stub: nothing but this keeps it complete."""
+    import keyprint as kp
+    from keyprint.language.names import NAMES
+
+    tree = ast.parse((ROOT / "python" / "keyprint" / "__init__.pyi").read_text())
+    named = {alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    named |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    named |= {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}
+    named |= {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets}
+    assert named - {None} == {*kp.__all__, *NAMES}
