@@ -133,7 +133,7 @@ fuzz:
 site: setup target/site-venv/.done
 	$(SAY) "The guides"
 	@$(BIN)/python docs/tables.py
-	@target/site-venv/bin/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 target/site-venv/bin/mkdocs build --strict
 	@echo "target/site/index.html"
 
 target/site-venv/.done: requirements/docs.txt

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from keyprint._native import _environment_variables
 from keyprint.errors import FINGERPRINT_CODES, FUNCTION_CODES, STORE_CODES
+from keyprint.language.builtin import BUILTINS
 from keyprint.language.errors import KERNEL_CODES
 
 HERE = Path(__file__).parent
@@ -108,7 +109,14 @@ def codes(family: str, known: dict[str, str]) -> str:
     return "\n".join(["| code | what it means | what to do |", "| --- | --- | --- |", *rows])
 
 
+def builtins() -> str:
+    # A bar would end the cell.
+    rows = [f"| `kp.{name}` | {one.__doc__} |" for name, one in sorted(BUILTINS.items())]
+    return "\n".join(["| function | what it is |", "| --- | --- |", *rows])
+
+
 TABLES = {
+    "builtins": builtins,
     "environment": environment,
     "fingerprint codes": lambda: codes("fingerprint", FINGERPRINT_CODES),
     "store codes": lambda: codes("store", STORE_CODES),

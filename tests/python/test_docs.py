@@ -152,6 +152,23 @@ def test_programs_can_be_checked_for_types(tmp_path: Path) -> None:
         assert any(f"typed.py:{at + 3}:" in one and what in one for one in said), (line, said)
 
 
+def test_the_api_reference_has_every_public_name() -> None:
+    import keyprint as kp
+    from keyprint.language.names import NAMES
+
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    described = {
+        path.rpartition(".")[2] for path in re.findall(r"^::: keyprint\.([\w.]+)", pages, re.MULTILINE)
+    }
+    described |= set(re.findall(r"`kp\.(\w+)`", pages))
+    assert {*kp.__all__, *NAMES} - described == {"__version__", "errors"}
+    # What a page is made of is there.
+    for path in re.findall(r"^::: (keyprint[\w.]+)", pages, re.MULTILINE):
+        *before, name = path.split(".")
+        found: object = kp if len(before) == 1 else importlib.import_module(".".join(before))
+        assert hasattr(found, name), path
+
+
 def test_the_stub_has_every_public_name() -> None:
     """Types of names that are loaded later are in a stub: nothing but this keeps it complete."""
     import keyprint as kp
