@@ -90,7 +90,7 @@ check-python: setup
 
 test-python: setup
 	$(SAY) "Python: tests"
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8
 
 test-all-pythons: setup
 	@BIN="$(CURDIR)/$(BIN)" tests/all_pythons

@@ -26,7 +26,7 @@ def test_the_codes_are_those_that_are_used() -> None:
 
 
 def test_every_code_is_tested() -> None:
-    tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")
+    tests = "".join(path.read_text() for path in HERE.rglob("test_*.py") if path.name != "test_errors.py")
     messages = {
         "cycle": "kp.CycleError",
         "array-format": "pointers",
@@ -45,7 +45,7 @@ def test_the_codes_of_functions_are_those_that_are_used_and_tested() -> None:
     used = "".join(file.read_text() for folder in folders for file in (package / folder).rglob("*.py"))
     codes = set(re.findall(r'code="([a-z-]+)"', used))
     assert codes - set(FINGERPRINT_CODES) == set(FUNCTION_CODES) - set(FINGERPRINT_CODES)
-    tests = "".join(path.read_text() for path in HERE.glob("test_*.py") if path.name != "test_errors.py")
+    tests = "".join(path.read_text() for path in HERE.rglob("test_*.py") if path.name != "test_errors.py")
     for code in FUNCTION_CODES:
         assert f'"{code}"' in tests, code
 

@@ -15,10 +15,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+import keyprint as kp
 from semantics import model
 from semantics.judge import MODES, Mode, judge, make, report
-
-import keyprint as kp
 
 ROOT = Path(__file__).parent.parent.parent.parent
 

@@ -550,6 +550,6 @@ def test_no_reference_is_kept(store: kp.Store) -> None:
 
 
 def test_every_code_of_the_store_is_tested() -> None:
-    here = Path(__file__).parent
-    tests = "".join(path.read_text() for path in here.glob("test_*.py"))
+    here = Path(__file__).parents[1]
+    tests = "".join(path.read_text() for path in here.rglob("test_*.py"))
     assert [code for code in STORE_CODES if f'"{code}"' not in tests] == []

@@ -17,7 +17,7 @@ import keyprint as kp
 import reference_encoder as reference
 import vector_values
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "encoding-v2.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "encoding-v2.json").read_text())
 
 
 def native(value: Any) -> Any:

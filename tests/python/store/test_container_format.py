@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import keyprint as kp
 import reference_container as reference
 
-GOLDEN = Path(__file__).parent.parent / "vectors" / "container-v1.kpe"
+GOLDEN = Path(__file__).parents[2] / "vectors" / "container-v1.kpe"
 
 #: Changes only with the version of the format.
 GOLDEN_SHA256 = "618bc029b85eb71eefb352bd10c64fc482eec6912b9c971bd95e62f93ca6e3ba"
