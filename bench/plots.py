@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import math
 
-#: The same tool has the same colour everywhere; Keyprint's is the strongest.
-COLOURS = {"Keyprint": "#b6308b", "C": "#888888"}
-OTHERS = ("#5b8def", "#f2994a", "#59a14f", "#9c755f", "#76b7b2", "#edc948")
+#: A tool has one colour in all plots, and no other tool has it. Keyprint's is the strongest.
+COLOURS = {
+    "Keyprint": "#b6308b",
+    "C": "#888888",
+    "Numba": "#5b8def",
+    "Quadrants": "#f2994a",
+    "GT4Py": "#59a14f",
+    "joblib": "#9c755f",
+    "dask": "#76b7b2",
+    "pickle+xxh64": "#edc948",
+    "pickle.dumps": "#c9b458",
+    "plain file": "#a0a0c8",
+    "SQLite": "#4e79a7",
+    "diskcache": "#e15759",
+}
+#: For tools that are new: each of these is used once.
+OTHERS = ("#86bcb6", "#d37295", "#8cd17d", "#b07aa1", "#ff9d9a", "#79706e")
 
 LABELS, BARS, BAR, GAP = 310, 400, 13, 10
 
@@ -23,18 +37,24 @@ def escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def _colour(tool: str) -> str | None:
+    """Return the colour of a tool; what is behind a comma says how it was used."""
+    return COLOURS.get(tool) or COLOURS.get(tool.partition(",")[0])
+
+
 def chart(title: str, rows: dict[str, dict[str, float]]) -> str:
     """Return a picture of rows of seconds by tool."""
     tools = list(dict.fromkeys(tool for row in rows.values() for tool in row))
     order = {tool: at for at, tool in enumerate(tools)}
     tools.sort(key=lambda tool: (not tool.startswith("Keyprint"), order[tool]))
-    left = iter(OTHERS * 3)
-    colours = {tool: COLOURS.get(tool) or next(left) for tool in tools}
+    known = [COLOURS[tool.partition(",")[0]] for tool in tools if tool.partition(",")[0] in COLOURS]
+    left = iter([colour for colour in OTHERS if colour not in known] * 3)
+    colours = {tool: _colour(tool) or next(left) for tool in tools}
     every = [one for row in rows.values() for one in row.values()]
     low = 10 ** math.floor(math.log10(min(every)) - 0.3)
     high = max(every)
     scale = BARS / math.log10(high / low)
-    parts, y = [], 58
+    parts, y = [], 82
     for at, tool in enumerate(tools):
         x = 12 + at * 150
         parts.append(f'<rect x="{x}" y="32" width="11" height="11" fill="{colours[tool]}"/>')
@@ -52,6 +72,18 @@ def chart(title: str, rows: dict[str, dict[str, float]]) -> str:
             )
             y += BAR
         y += GAP
+    # The axis: a line and a label for each power of ten.
+    axis = [f'<text x="{LABELS - 30}" y="66" text-anchor="end" fill="#555555">time, logarithmic</text>']
+    decade = round(math.log10(low))
+    every_nth = max(1, math.ceil((math.log10(high) - decade) / 7))
+    while 10**decade <= high * 1.001:
+        x = LABELS + math.log10(10**decade / low) * scale
+        axis.append(f'<line x1="{x:.1f}" y1="70" x2="{x:.1f}" y2="{y - GAP}" stroke="#dddddd"/>')
+        axis.append(
+            f'<text x="{x:.1f}" y="66" font-size="10" fill="#555555" text-anchor="middle">{text_of(10**decade)}</text>'
+        )
+        decade += every_nth
+    parts = axis + parts
     width = max(LABELS + BARS + 70, 12 + 150 * len(tools))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" font-family="sans-serif" font-size="12">'
     title = f'<text x="12" y="20" font-size="14" font-weight="bold">{escaped(title)}</text>'

@@ -6,9 +6,14 @@ use std::path::{Path, PathBuf};
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();
     let mut files = Vec::new();
-    for part in ["lang", "codegen"] {
+    for part in ["source", "lang", "codegen"] {
         collect(&Path::new("..").join(part).join("src"), &mut files);
     }
+    // What is between the compiler and the Python half: it shapes what is compiled and kept.
+    files.extend(
+        ["compile_time", "graph_record", "language"]
+            .map(|part| Path::new("src").join(part).with_extension("rs")),
+    );
     files.sort();
     let mut hasher = blake3::Hasher::new();
     for file in &files {

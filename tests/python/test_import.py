@@ -55,3 +55,36 @@ def test_every_name_of_the_language_leads_somewhere() -> None:
     # The compiler's list is the only one: what works outside of kernels is beside it.
     assert set(BUILTINS) <= set(_builtin_names())
     assert {name for name, (module, _) in NAMES.items() if module == "language.builtin"} >= set(BUILTINS)
+
+
+KERNEL = """
+import sys
+import keyprint as kp
+
+
+@kp.kernel
+def scale(a: kp.f32, x: kp.types.NDArray[kp.f32, 1]):
+    for i in x:
+        x[i] *= a
+
+
+x = kp.ndarray(kp.f32, 4)
+scale(2.0, x)
+print(scale.why(), *sys.modules, sep="\\n")
+"""
+
+
+def test_a_warm_kernel_loads_little(tmp_path: Path) -> None:
+    import os
+
+    import keyprint
+
+    (tmp_path / "program.py").write_text(KERNEL)
+    path = str(Path(keyprint.__file__).parent.parent)
+    environment = {**os.environ, "KEYPRINT_CACHE_DIR": str(tmp_path / "store"), "PYTHONPATH": path}
+    for how in ("miss: first compile", "hit: disk"):
+        command = [sys.executable, "-S", str(tmp_path / "program.py")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        why, *loaded = done.stdout.splitlines()
+        assert why == how
+    assert set(loaded) & set(HEAVY) == set()

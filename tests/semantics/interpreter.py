@@ -49,7 +49,7 @@ class Variable:
 
 
 @dataclasses.dataclass
-class World:
+class Memory:
     """What a program can reach: functions, constants, types of structs, and arrays by name."""
 
     functions: dict[str, ast.FunctionDef]
@@ -81,7 +81,7 @@ Names = dict[str, Variable]
 class Frame:
     """A function that runs, or whose types are looked for (`ghost`): then values are zeros."""
 
-    def __init__(self, world: World, names: Names, is_ghost: bool) -> None:
+    def __init__(self, world: Memory, names: Names, is_ghost: bool) -> None:
         self.world = world
         self.names = names
         self.is_ghost = is_ghost

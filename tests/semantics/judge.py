@@ -18,7 +18,7 @@ import numpy as np
 import keyprint as kp
 
 from . import model
-from .interpreter import Frame, Left, Variable, World
+from .interpreter import Frame, Left, Memory, Variable
 from .model import Events
 from .programs import ARRAYS, CONSTANTS, HELPERS, NUMBERS, STRUCTS, WIDTH, Maker, Program, helpers
 
@@ -184,7 +184,7 @@ def interpret(batch: Batch, mode: Mode) -> tuple[dict[Any, Any], dict[Any, Any],
                 for row, numbers in enumerate(batch.rows):
                     names = {name: Variable(NUMBERS[name], one) for name, one in numbers.items()}
                     names["i"] = Variable("i32", row)
-                    world = World(helpers_, {**CONSTANTS, "AT": at}, STRUCTS, arrays, events)
+                    world = Memory(helpers_, {**CONSTANTS, "AT": at}, STRUCTS, arrays, events)
                     try:
                         Frame(world, names, False).block(body)
                     except Left:

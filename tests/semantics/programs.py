@@ -11,7 +11,7 @@ import random
 from typing import Any
 
 from . import model
-from .interpreter import Frame, StructType, Variable, World, zero
+from .interpreter import Frame, Memory, StructType, Variable, zero
 from .model import Events, Refused, Vec
 
 #: Numbers that come with each call, by name.
@@ -116,7 +116,7 @@ class Maker:
         self.is_smooth = is_smooth
         arrays: dict[str, tuple[str, Any]] = {name: (kind, None) for name, kind in ARRAYS.items()}
         arrays.update({"OI": ("i64", None), "OF": ("f64", None)})
-        world = World(helpers(), dict(CONSTANTS), dict(STRUCTS), arrays, Events())
+        world = Memory(helpers(), dict(CONSTANTS), dict(STRUCTS), arrays, Events())
         names = {name: Variable(kind, zero(kind)) for name, kind in NUMBERS.items()}
         names["i"] = Variable("i32", 0)
         self.frame = Frame(world, names, True)

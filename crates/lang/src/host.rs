@@ -1,4 +1,4 @@
-//! What the compiler asks about the world outside a function's text.
+//! What the compiler asks about what is outside of a function's text.
 //!
 //! The compiler knows nothing of Python objects. Whoever drives it answers: what a name means, what an
 //! object has under a name, where the source of a function is. Answers are [`Constant`]s.

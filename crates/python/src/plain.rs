@@ -1,6 +1,6 @@
 //! Plain data that is JSON as it stands, read without Python code.
 //!
-//! `keyprint.plain` writes JSON, with tags for what JSON has not. Most metadata needs none of them; reading
+//! `keyprint.store.plain` writes JSON, with tags for what JSON has not. Most metadata needs none of them; reading
 //! it here saves a warm process the modules that the rest takes.
 
 use std::fmt;

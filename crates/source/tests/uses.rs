@@ -8,7 +8,7 @@ fn function(text: &str, name: &str) -> Function {
     found.unwrap_or_else(|| panic!("no `{name}` in\n{text}"))
 }
 
-fn chain(function: &Function, root: &Root, path: &[String]) -> String {
+fn path_text(function: &Function, root: &Root, path: &[String]) -> String {
     let root = match root {
         Root::Parameter(at) => format!("<{}>", function.parameters[usize::from(*at)].name),
         Root::Free(name) => format!("^{name}"),
@@ -49,15 +49,15 @@ fn reads(text: &str) -> Vec<String> {
             How::Annotations => " annotations",
             How::Names => " names",
         };
-        format!("{}{how}", chain(&function, &one.root, &one.path))
+        format!("{}{how}", path_text(&function, &one.root, &one.path))
     });
     let flows = function.argument_flows.iter().map(|one| {
         let slot = match &one.slot {
             Slot::Position(at) => at.to_string(),
             Slot::Keyword(name) => name.clone(),
         };
-        let callee = chain(&function, &one.callee, &one.callee_path);
-        format!("{} -> {callee}[{slot}]", chain(&function, &one.root, &one.path))
+        let callee = path_text(&function, &one.callee, &one.callee_path);
+        format!("{} -> {callee}[{slot}]", path_text(&function, &one.root, &one.path))
     });
     uses.chain(flows).collect()
 }

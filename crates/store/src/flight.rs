@@ -1,6 +1,6 @@
 //! Single flight among the threads of a process: one works, the others wait for its result.
 //!
-//! The only one there is: the store builds entries under it, the dispatcher loads executables under it, and
+//! The only one there is: the store builds entries under it, `keyprint-jit` loads executables under it, and
 //! cached steps keep results in memory under it.
 
 use std::collections::HashMap;

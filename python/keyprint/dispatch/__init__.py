@@ -1,4 +1,4 @@
 """The dispatcher: kernels that are compiled for the arguments they are called with.
 
-:mod:`.kernel` is what users see; :mod:`.signature` says what arguments contribute to a key.
+:mod:`.kernel` is what users see; :mod:`.signatures` says what arguments contribute to a key.
 """

@@ -45,13 +45,18 @@ _ADDERS: Final[dict[type, frozenset[str]]] = {
 }
 
 
+#: The flag of classes that are made at run time: `Py_TPFLAGS_HEAPTYPE`.
+_HEAP_TYPE: Final = 1 << 9
+
+
 def is_made(cls: type) -> bool:
     """Whether a class was made by code, and is not what its name leads to."""
     found: Any = sys.modules.get(module_of_class(cls))
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
-    # Classes that are written in C are not all to be found, and nobody makes them.
-    return found is not cls and ("__dict__" in vars(cls) or "__weakref__" in vars(cls))
+    # Classes that are written in C are not all to be found (`function`), and nobody makes them.
+    is_static = not cls.__flags__ & _HEAP_TYPE
+    return found is not cls and not is_static and ("__dict__" in vars(cls) or "__weakref__" in vars(cls))
 
 
 def is_same_dict(get: Callable[[], Any], known: dict[str, Any]) -> Callable[[], bool]:

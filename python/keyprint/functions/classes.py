@@ -9,7 +9,7 @@ from .._native import Fingerprinter, fingerprint
 from ..errors import FingerprintError
 from ..fingerprints.kinds import is_a, module_of_class
 from .captured import classes_in, in_order, is_behaviour, is_enum, is_made, table_behind
-from .texts import text_of
+from .texts import short_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,10 @@ class Classes:
             if hasattr(type(reached), "__keyprint_constant__") and not isinstance(reached, type):
                 module = names.get("__name__", "?")
                 self._resolver.put(
-                    f"annotation {module}.{path}", fingerprint(reached), text_of(reached), self._resolver.at
+                    f"annotation {module}.{path}",
+                    fingerprint(reached),
+                    short_text(reached),
+                    self._resolver.at,
                 )
 
     def annotation(self, value: Any) -> object:
@@ -166,7 +169,7 @@ class Classes:
                 for one in classes_in(annotation, names):
                     label = f"annotation {module_of_class(one)}.{one.__qualname__}"
                     if one is not value and label not in self._resolver.components:
-                        self._resolver.put(label, fingerprint(None), text_of(one), self._resolver.at)
+                        self._resolver.put(label, fingerprint(None), short_text(one), self._resolver.at)
                         self._resolver.components[label] = fingerprint(self.annotation(one))
             data = {
                 name: attribute

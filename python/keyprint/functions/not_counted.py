@@ -1,7 +1,7 @@
 """What a function meets and does not depend on: a short, closed list.
 
 Everything else that the analysis of a function meets is followed, counted or refused
-(:class:`~keyprint.resolution.Resolution`). Each line says why it may be left out, and which test shows that it
+(:class:`~keyprint.functions.resolution.Resolution`). Each line says why it may be left out, and which test shows that it
 is, and that what stands beside it is not.
 """
 
@@ -22,7 +22,7 @@ class Exemption:
     def __init__(self, name: str, why: str, test: str) -> None:
         self.name = name
         self.why = why
-        #: The test, in `tests/python/test_not_counted.py`.
+        #: The test, in `tests/python/functions/test_not_counted.py`.
         self.test = test
 
 

@@ -40,7 +40,7 @@ from .flows import Flows
 from .interpreter import INTERPRETER
 from .questions import Questions
 from .sources import FUTURE
-from .texts import text_of
+from .texts import short_text
 from .values import Values
 
 TYPE_CHECKING = False
@@ -160,7 +160,7 @@ def resolve(value: Any, rules: Rules, bound: Any = None, *, label: str = "") -> 
             root = resolver.run(value, ("", "", 0), bound, label)
         except RecursionError as error:
             raise FunctionKeyError(
-                f"what {text_of(value)} reads is nested too deeply to be followed",
+                f"what {short_text(value)} reads is nested too deeply to be followed",
                 code="unidentified",
                 hint="give what is nested a `__fingerprint__`, or pass it as an argument",
             ) from error
@@ -168,7 +168,7 @@ def resolve(value: Any, rules: Rules, bound: Any = None, *, label: str = "") -> 
         if found.guards.check():
             return found
     raise FunctionKeyError(
-        f"what {text_of(value)} reads keeps changing while it is looked at",
+        f"what {short_text(value)} reads keeps changing while it is looked at",
         code="unstable",
         hint="do not change globals in another thread while the function is called for the first time",
     )
@@ -425,7 +425,7 @@ class Resolver:
             self.put(f"type of {label}", fingerprint((how, name)), kind.__qualname__, where)
             return COUNTED
         if how == "annotation":
-            self.put(label, fingerprint(self.classes.annotation(value)), text_of(value), where)
+            self.put(label, fingerprint(self.classes.annotation(value)), short_text(value), where)
             return COUNTED
         if observable.is_standard_stream(value):
             return EXEMPT
@@ -459,7 +459,7 @@ class Resolver:
         self.put(
             f"items of {label}",
             self.values.digest_of(f"items of {label}", known, where),
-            text_of(known),
+            short_text(known),
             where,
         )
         return True
@@ -479,7 +479,7 @@ class Resolver:
                 digest = fingerprint(("outside", label))
             else:
                 raise
-        self.put(label, digest, text_of(value), where)
+        self.put(label, digest, short_text(value), where)
         if label not in self.parts and has_parts(value):
             from ..fingerprints.summary import describe
 

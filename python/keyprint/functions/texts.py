@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["name_of_label", "phrase_of_label", "text_of"]
+__all__ = ["name_of_label", "phrase_of_label", "short_text"]
 
 
 def name_of_label(label: str) -> str:
@@ -26,7 +26,7 @@ def phrase_of_label(label: str) -> str:
     return f"{kind} `{name}`"
 
 
-def text_of(value: Any) -> str:
+def short_text(value: Any) -> str:
     """Return a short text for a value."""
     if is_a(value, types.FunctionType):
         return f"function {module_of(value)}.{value.__qualname__}"

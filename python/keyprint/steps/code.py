@@ -27,6 +27,7 @@ from ..functions.class_parts import RULES, annotation_texts, attributes, package
 from ..functions.interpreter import INTERPRETER
 from ..functions.packages import installed_version, is_installed
 from ..version import PACKAGE
+from .names import check_named
 
 __all__ = ["step_fingerprint"]
 
@@ -43,13 +44,7 @@ _CODE: Final = (
 def step_fingerprint(step: Any, *, mode: Mode) -> Fingerprint:
     """Return the fingerprint of a step; strict for what outlives the process, lenient otherwise."""
     if mode == "strict":
-        try:
-            _NAMED(step)
-        except FingerprintError as error:
-            error.add_hint(
-                "a step whose results outlive the process needs a name; without `store=` any will do"
-            )
-            raise
+        check_named(step)
     return _Meaning(mode).of_value(step)
 
 
@@ -160,15 +155,6 @@ _RULES: Final[dict[type, Any]] = {
     types.CodeType: _code,
     types.ModuleType: _module,
 }
-
-
-def _named_function(function: types.FunctionType) -> Any:
-    # What has no name is left to strict mode, which refuses it with the path to it.
-    return NotImplemented if "<" in function.__qualname__ else rule.leaf(function.__qualname__)
-
-
-#: Refuses configurations that hold something without a name.
-_NAMED: Final = Fingerprinter(overrides={types.FunctionType: _named_function})
 
 
 def _is_by_name(cls: type) -> bool:

@@ -30,6 +30,7 @@ from ..functions.packages import Packages
 from ..functions.resolution import Resolution, Rules, resolve
 from ..functions.sources import Sources
 from ..store.keys import KEYPRINT
+from .names import check_named
 
 __all__ = ["ChainIdentity", "InputIdentity", "Mode", "StepIdentity", "identity_of"]
 
@@ -57,7 +58,7 @@ class StepIdentity:
 
     def __init__(self, step: Any, *, mode: Mode, packages: Packages | None = None) -> None:
         if mode == "strict":
-            _check_name(step)
+            check_named(step, _METADATA)
         self._step = step
         self._rules = rules_for(mode, packages)
         self._resolution: Resolution | None = None
@@ -158,20 +159,6 @@ def rules_for(mode: Mode, packages: Packages | None = None) -> Rules:
     )
 
 
-def _check_name(step: Any) -> None:
-    """Refuse a step whose configuration holds something without a name."""
-    try:
-        _NAMED(step)
-    except FingerprintError as error:
-        error.add_hint("a step whose results outlive the process needs a name; without `store=` any will do")
-        raise
-
-
-def _named_function(function: types.FunctionType) -> Any:
-    # What has no name is left to strict mode, which refuses it with the path to it.
-    return NotImplemented if "<" in function.__qualname__ else rule.leaf(function.__qualname__)
-
-
 def _with_ways_out(error: FunctionKeyError) -> FunctionKeyError:
     """Add what else can be done about a step that cannot be followed."""
     ways = (
@@ -180,10 +167,6 @@ def _with_ways_out(error: FunctionKeyError) -> FunctionKeyError:
     )
     hint = ways if error.hint is None else f"{error.hint}; {ways}"
     return FunctionKeyError(str(error.args[0]), code=error.code, hint=hint)
-
-
-#: Refuses configurations that hold something without a name.
-_NAMED: Final = Fingerprinter(overrides={types.FunctionType: _named_function}, metadata_keys=_METADATA)
 
 
 class InputIdentity:

@@ -1,6 +1,6 @@
 """How the results of cached steps become bytes, and come back.
 
-``plain`` (the default) takes bytes and plain data (see :mod:`keyprint.plain`) and gives back exactly
+``plain`` (the default) takes bytes and plain data (see :mod:`keyprint.store.plain`) and gives back exactly
 what it was given. ``pickle`` takes almost anything; reading it can run code, so it has to be asked
 for, and is only read from a store that nobody else can write. Anything else is a
 :class:`Serializer` of your own.

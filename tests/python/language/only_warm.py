@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import keyprint.functions.sources as sources
+import keyprint.language.artifacts as artifacts
 import keyprint.language.compile.toolchain as toolchain
-import keyprint.language.kernel as kernel
 from keyprint._native import SourceTable
 
 
@@ -22,6 +22,6 @@ class Refuse:
 
 
 if "warm" in sys.argv:
-    kernel._lower = refuse
-    kernel.compile_c = toolchain._compile_c = toolchain._identify_compiler = refuse
+    artifacts._lower = refuse
+    artifacts.compile_c = toolchain._compile_c = toolchain._identify_compiler = refuse
     sources.SourceTable = Refuse

@@ -235,7 +235,9 @@ def test_options_are_part_of_the_key(tmp_path):
 
 def test_an_older_record_is_a_miss(tmp_path):
     before = "import keyprint as kp\n"
-    older = "import keyprint.language.kernel as older\nolder._TOOL = (older._TOOL[0], older._TOOL[1][:-1] + '1')\n"
+    older = (
+        "import keyprint.language.kernel as older\nolder.TOOL = (older.TOOL[0], older.TOOL[1][:-1] + '1')\n"
+    )
     cold, compiled = run(tmp_path, program=PROGRAM.replace(before, before + older))
     assert compiled.startswith("[1, 1, 1, 1, 1, 1, 1, 3] ")
     again, compiled = run(tmp_path)

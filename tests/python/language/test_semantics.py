@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import keyprint as kp
 from semantics import model

@@ -1,4 +1,4 @@
-//! Expressions: names, members, subscripts, conditions.
+//! Expressions: names, members, literals, and what is known of values.
 
 use keyprint_source::ast::{self, Number};
 use keyprint_source::position::Ranged;

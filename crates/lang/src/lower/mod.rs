@@ -10,12 +10,17 @@
 //! | `branch` | branches, and the types of what they leave behind |
 //! | `returns` | what functions give back |
 //! | `assign` | assignments and what can be assigned to |
+//! | `change` | changes in place, and atomic ones |
 //! | `loops` | `for` and `while` |
 //! | `graph` | loops, checkpoints and sections of graphs |
-//! | `expr` | expressions: names, members, subscripts, what is known |
+//! | `expr` | expressions: names, members, literals, what is known |
+//! | `index` | members and elements of arrays |
 //! | `condition` | comparisons, `and`, `or`, one of two values |
-//! | `operation` | operators, on constants, numbers and vectors |
-//! | `call` | calls, and what the language defines to be called |
+//! | `operation` | operators, on numbers and vectors |
+//! | `constants` | operators, on what is known |
+//! | `conversion` | casts, truth values, rounding |
+//! | `builtins` | the names of what the language defines |
+//! | `call` | calls of what the language defines |
 //! | `inline` | calls of the program's functions and struct types |
 //! | `text` | printing |
 //! | `tensor` | what vectors and matrices can do |

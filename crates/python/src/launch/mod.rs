@@ -1,4 +1,4 @@
-//! The dispatcher: from a call to the executable that was compiled for it.
+//! The launcher: from a call to the executable that was compiled for it.
 //!
 //! A kernel is an instance of a heap type that is called without a Python frame. A call binds its
 //! arguments ([`bind`]), asks the guards whether everything that the kernel depends on is still what it

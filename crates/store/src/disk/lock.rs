@@ -146,11 +146,11 @@ fn started(process: u32) -> Option<u64> {
 
 /// Where process ids mean something: the host, since it started, and the namespace.
 fn namespace() -> String {
-    static WORLD: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    static NAMESPACE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let text = || {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         format!("{} {}", boot.trim(), space.display())
     };
-    WORLD.get_or_init(text).clone()
+    NAMESPACE.get_or_init(text).clone()
 }

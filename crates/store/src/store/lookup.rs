@@ -1,4 +1,4 @@
-//! Looking a key up through the tiers, and publishing to them.
+//! Looking a key up through the tiers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -108,31 +108,6 @@ impl Store {
                 self.notices.say(&Notice::Tier(outer.tier.name().to_owned(), error.to_string()));
                 None
             }
-        }
-    }
-
-    /// Gives a new entry to every tier.
-    pub(super) fn publish(&self, entry: &Arc<Entry>) {
-        self.publish_local(entry);
-        if self.tiers.iter().any(|outer| !outer.left_out.load(Ordering::Relaxed)) {
-            let container = entry.to_container();
-            for outer in &self.tiers {
-                self.ask(outer, |tier| tier.put(entry.key(), &container));
-            }
-        }
-    }
-
-    /// Keeps an entry in memory and on the local disk.
-    fn publish_local(&self, entry: &Arc<Entry>) {
-        self.memory.put(entry);
-        let Some(disk) = self.disk.as_ref().filter(|disk| !disk.readonly()) else { return };
-        if entry.len() > self.limit {
-            self.notices.say(&Notice::TooLarge { bytes: entry.len(), limit: self.limit });
-            return;
-        }
-        match disk.publish(entry) {
-            Ok(published) => self.settle(disk, entry.key(), published),
-            Err(error) => self.notices.say(&Notice::Write(disk.entry_path(entry.key()), error)),
         }
     }
 

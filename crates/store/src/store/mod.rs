@@ -2,6 +2,7 @@
 
 mod build;
 mod lookup;
+mod publish;
 mod upkeep;
 
 use std::io;

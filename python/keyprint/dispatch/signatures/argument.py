@@ -26,7 +26,7 @@ class Argument:
 
     __slots__ = (
         *("aligned", "device", "divisibility", "dtype", "element", "kind", "layout", "members", "ndim"),
-        *("guard", "needs_grad", "python_type", "signature", "type", "value", "writable"),
+        *("guard", "is_misaligned", "needs_grad", "python_type", "signature", "type", "value", "writable"),
     )
 
     kind: str
@@ -38,6 +38,8 @@ class Argument:
     writable: bool | None
     aligned: bool | None
     device: object
+    #: Whether elements do not lie where their type wants them to.
+    is_misaligned: bool | None
     needs_grad: bool | None
     divisibility: str | None
     element: tuple[int, ...] | None
@@ -72,6 +74,7 @@ class Argument:
             self.ndim,
             self.layout,
             (self.writable, self.aligned, self.device, self.needs_grad, self.divisibility, self.element),
+            self.is_misaligned,
             None if self.signature is None else bytes(self.signature),
             members,
         )
@@ -83,6 +86,7 @@ class Argument:
             extras += [] if self.writable is not False else ["read-only"]
             extras += [] if self.aligned is None else ["aligned" if self.aligned else "unaligned"]
             extras += [] if not self.device else [f"device {self.device}"]
+            extras += ["misaligned"] if self.is_misaligned else []
             return " ".join([f"{self.dtype}[{', '.join(':' * (self.ndim or 0))}]", *extras])
         if self.kind == "scalar":
             return f"{self.type} {self.divisibility}" if self.divisibility else str(self.type)
@@ -120,7 +124,7 @@ def numpy_array(array: Any, multiple: int) -> Argument:
     argument.dtype = dtype.name if dtype.isnative and plain else dtype.str
     argument.needs_grad = None
     # Misaligned elements are rare, and compilers assume that there are none.
-    argument.device = None if flags.aligned else "misaligned"
+    argument.is_misaligned = None if flags.aligned else True
     if not plain:
         argument.signature = fingerprint(dtype)
     if multiple:

@@ -35,7 +35,7 @@ from .inspection import (
 from .objects import count_used_methods, is_program_object, take_object
 from .registered import registration
 from .values import (
-    PLAIN,
+    TAKEN_BY_DIGEST,
     holds_values,
     take_built,
     take_by_digest,
@@ -265,7 +265,7 @@ class SignatureMaker:
             return array
         if kind is tuple or (is_a(value, tuple) and hasattr(kind, "_fields") and not stored_names(value)):
             return take_tuple(self, value, node, source, path, in_object, members)
-        if kind in PLAIN or kind in (set, bytearray) or holds_values(self, value):
+        if kind in TAKEN_BY_DIGEST or kind in (set, bytearray) or holds_values(self, value):
             return take_by_digest(self, value, source, path)
         if kind in (list, dict):
             if self.options.on_opaque is None:

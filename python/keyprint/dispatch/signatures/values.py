@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .signature import SignatureMaker
 
 #: Builtin types whose values are taken as they are.
-PLAIN: Final = (range, slice, frozenset)
+TAKEN_BY_DIGEST: Final = (range, slice, frozenset)
 
 #: Classes of the standard library whose instances do not change.
 _IMMUTABLE: Final = frozenset(

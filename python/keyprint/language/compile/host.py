@@ -19,6 +19,7 @@ from ..._native import (
     ParameterValue,
 )
 from ...dispatch.kernel import Kernel
+from ...dispatch.signatures.inspection import with_article
 from ...functions.access_paths import function_of, lookup
 from ..builtin import Builtin
 from ..errors import host_error
@@ -184,7 +185,7 @@ class Host:
         if isinstance(value, (list, tuple)):
             if self._depth >= _MOST_TUPLES:
                 # Deeper ones are looked into item by item, as far as the program goes.
-                return CompileTimeValue.object(value, _a(f"`{kind.__qualname__}`"))
+                return CompileTimeValue.object(value, with_article(f"{kind.__qualname__}"))
             self._depth += 1
             try:
                 return CompileTimeValue.tuple(
@@ -241,7 +242,7 @@ class Host:
             return CompileTimeValue.object(value, f"the module `{value.__name__}`")
         if isinstance(value, type):
             return CompileTimeValue.object(value, f"the class `{value.__qualname__}`")
-        return CompileTimeValue.object(value, _a(f"`{type(value).__qualname__}`"))
+        return CompileTimeValue.object(value, with_article(f"{type(value).__qualname__}"))
 
     def _struct_type(self, value: StructType) -> Any:
         members = [
@@ -282,7 +283,10 @@ class Host:
                     return ()
             return (
                 self._from_class(
-                    attribute, name, CompileTimeValue.object(of, _a(f"`{type(of).__qualname__}`")), type(of)
+                    attribute,
+                    name,
+                    CompileTimeValue.object(of, with_article(f"{type(of).__qualname__}")),
+                    type(of),
                 ),
             )
         return ()
@@ -344,7 +348,7 @@ class Host:
             if scalar is None or str(argument.type).startswith("builtins."):
                 # Only its type was asked for: `s.grid is None`.
                 return CompileTimeValue.object(
-                    argument, _a(f"`{str(argument.type).removeprefix('builtins.')}`")
+                    argument, with_article(f"{str(argument.type).removeprefix('builtins.')}")
                 )
             return CompileTimeValue.number(path, scalar, can_be_constant=True)
         if kind == "tuple":
@@ -360,7 +364,7 @@ class Host:
             node = self._nodes.get(path)
             if node is None:
                 node = self._nodes[path] = Node(argument, path, fields)
-            return CompileTimeValue.object(node, _a(f"`{str(argument.type).rpartition('.')[2]}`"))
+            return CompileTimeValue.object(node, with_article(f"{str(argument.type).rpartition('.')[2]}"))
         raise host_error("type", f"`{path}` is a `{argument.type}`, of which kernels know nothing")
 
     def _opaque_part(self, of: Opaque, place: tuple[str, Any], path: str) -> tuple[Any, ...]:
@@ -402,14 +406,14 @@ class Host:
             if name in fields:
                 return (self._typed_member(found, path, fields[name], node.fields),)
             return (self.argument(found, path, None),)
-        owner = CompileTimeValue.object(node, _a(f"`{cls.__qualname__}`"))
+        owner = CompileTimeValue.object(node, with_article(f"{cls.__qualname__}"))
         for attribute in lookup(cls, name):
             if not isinstance(attribute, types.MemberDescriptorType):
                 return (self._from_class(attribute, name, owner, cls),)
         if found is not None:
             raise host_error(
                 "attribute",
-                f"{_a(f'`{cls.__qualname__}`')} has no member `{path}`",
+                f"{with_article(f'{cls.__qualname__}')} has no member `{path}`",
                 "set the member before the call",
             )
         return ()
@@ -448,10 +452,10 @@ class Host:
         if argument.kind != "array":
             expected = "an array" if annotation is None else f"an array `{annotation}`"
             raise host_error(
-                "type", f"`{path}` is {expected}, found {_a(f'`{argument.type or argument.kind}`')}"
+                "type", f"`{path}` is {expected}, found {with_article(f'{argument.type or argument.kind}')}"
             )
-        if argument.device not in (None, 1):
-            what = "not aligned" if argument.device == "misaligned" else f"on the device {argument.device}"
+        if argument.device not in (None, 1) or argument.is_misaligned:
+            what = "not aligned" if argument.is_misaligned else f"on the device {argument.device}"
             raise host_error("type", f"`{path}` is {what}, and kernels run on the CPU", "copy it first")
         scalar = name_of(str(argument.dtype))
         if scalar is None:
@@ -496,7 +500,9 @@ class Host:
                 inner = one.members or {}
                 places += [f"{path}[{at}][{k}]" for k in inner] if one.kind == "tuple" else [f"{path}[{at}]"]
         else:
-            raise host_error("type", f"`{path}` is {_a(f'`{wanted}`')}, found {_a(f'`{argument.type}`')}")
+            raise host_error(
+                "type", f"`{path}` is {with_article(f'{wanted}')}, found {with_article(f'{argument.type}')}"
+            )
         many = wanted.n * wanted.m
         if len(places) != many:
             raise host_error("shape", f"`{path}` has {many} numbers, found {len(places)}")
@@ -668,7 +674,3 @@ def _scalar_name(type_name: str) -> str | None:
     if type_name == "bool":
         return "bool"
     return name_of(type_name)
-
-
-def _a(name: str) -> str:
-    return f"{'an' if name.strip('`')[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -92,8 +92,3 @@ def copy_from(array: NdArray, other: Any) -> None:
         raise ValueError(f"expected an array of shape {shape}, found {found.shape}")
     # An array that shares the memory; NumPy converts what is of another type.
     numpy.copyto(numpy.asarray(array), found, casting="same_kind" if found.dtype.kind in "biuf" else "safe")
-
-
-def spec_name(dtype: str | None) -> str | None:
-    """Return what the language calls a type of elements; nothing if it has none such."""
-    return None if dtype is None else name_of(dtype)
