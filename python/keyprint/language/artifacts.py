@@ -7,7 +7,6 @@ import os
 from .._native import _language_version, _load_kernel, _lower, _read_status, _take_failure
 from ..dispatch.specialization import Artifact, NativeCode
 from ..version import __version__
-from .compile.places import place_of
 from .compile.toolchain import compile_c
 from .errors import (
     KernelAssertionError,
@@ -16,7 +15,6 @@ from .errors import (
     KernelTypeError,
     make_kernel_error,
 )
-from .graph.status import GraphStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +111,9 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
     labels: list[Any] = []
     outcomes = None
     if record is not None and record["has_checkpoints"]:
+        # Only graphs with checkpoints need it.
         from .graph.kernel import labels_of
+        from .graph.status import GraphStatus
 
         labels = labels_of(record, dispatcher.function)
         outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
@@ -217,6 +217,9 @@ def _failed(known: Any, dispatcher: Any) -> BaseException:
         return KernelRuntimeError(f"a check of `{dispatcher.name}` failed", code="assertion")
     site, values = found
     function, statement, text = known["sites"][site]
+    # Only kernels that fail need it.
+    from .compile.places import place_of
+
     trace = place_of(function, statement, dispatcher)
     what, _, rest = text.partition(":")
     if what == "bounds":
