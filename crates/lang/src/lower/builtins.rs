@@ -3,7 +3,7 @@
 use crate::ir::Math;
 
 /// What the language defines, besides operators: names that a host may hand out as
-/// [`Constant::Builtin`].
+/// [`Constant::Builtin`](crate::host::Constant::Builtin).
 pub const BUILTINS: &[&str] = &[
     "abs",
     "all",
