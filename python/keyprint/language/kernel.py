@@ -15,7 +15,7 @@ from .errors import (
 )
 from .settings import TARGET, store
 from .types.annotations import kind_of
-from .types.postponed import annotations_of, names_of_caller
+from .types.postponed import annotations_of, levels_to_caller, names_of_caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class _Opaque:
             "compiled for it is not kept for other processes\nhint: give the class a `__cache_signature__`, or make it a "
             "dataclass",
             UserWarning,
-            stacklevel=3,
+            stacklevel=levels_to_caller(),
         )
 
 

@@ -838,3 +838,25 @@ def test_all_codes_are_documented():
 @dataclasses.dataclass
 class Box:
     n: int
+
+
+class Opaque:
+    """It keeps its members in native code, where nothing can look for them."""
+
+    def __init__(self):
+        self.held = memoryview(b"abc")
+
+    def __getattribute__(self, name):
+        return 3
+
+
+def test_warnings_point_at_the_call():
+    @kp.kernel
+    def reads(x: kp.types.NDArray[kp.i32, 1], o: kp.template()):
+        for i in x:
+            x[i] = o.width
+
+    x = np.zeros(2, np.int32)
+    with pytest.warns(UserWarning, match="has no cache signature") as caught:
+        reads(x, Opaque())
+    assert (x.tolist(), caught[0].filename) == ([3, 3], __file__)

@@ -454,9 +454,15 @@ class Host:
             raise host_error(
                 "type", f"`{path}` is {expected}, found {with_article(f'{argument.type or argument.kind}')}"
             )
-        if argument.device not in (None, 1) or argument.is_misaligned:
-            what = "not aligned" if argument.is_misaligned else f"on the device {argument.device}"
-            raise host_error("type", f"`{path}` is {what}, and kernels run on the CPU", "copy it first")
+        if argument.is_misaligned:
+            what = "not aligned: its elements do not lie at multiples of their size"
+            raise host_error("type", f"`{path}` is {what}", "copy it first")
+        if argument.device not in (None, 1):
+            raise host_error(
+                "type",
+                f"`{path}` is on the device {argument.device}, and kernels run on the CPU",
+                "copy it first",
+            )
         scalar = name_of(str(argument.dtype))
         if scalar is None:
             raise host_error(

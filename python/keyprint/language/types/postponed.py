@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["annotations_of", "evaluate", "names_of_caller"]
+__all__ = ["annotations_of", "evaluate", "levels_to_caller", "names_of_caller"]
 
 
 def evaluate(annotation: Any, owner: Any, local: Mapping[str, Any] | None = None) -> Any:
@@ -29,6 +29,14 @@ def evaluate(annotation: Any, owner: Any, local: Mapping[str, Any] | None = None
             except ValueError:
                 continue
     return eval(annotation, names, local)
+
+
+def levels_to_caller() -> int:
+    """Return how far up the stack whoever called into this package is, as `warnings.warn` counts it for our caller."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def names_of_caller() -> dict[str, Any]:
