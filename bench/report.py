@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from plots import chart
@@ -132,6 +133,7 @@ def main() -> None:
         "Everything in one run, tools taking turns, medians. The machine drifts by half between runs: ratios within a run mean "
         "more than numbers; a *bar* is our own target. Written by `make bench`."
     )
+    head = "\n\n".join(textwrap.fill(paragraph, 100) for paragraph in head.split("\n\n"))
     (HERE / "report.md").write_text("\n\n".join([head, *pictures, *sections]) + "\n")
     print(f"\n{HERE.name}/report.md, {len(pictures)} plots")
 

@@ -81,44 +81,28 @@ _native._fill_hooks(
     copy_elements=lazy.later("language.types.arrays", "copy_from"),
 )
 
-#: What programs use. Names of the kernel language that are builtins of Python too (`abs`, `max`) are here as
-#: `kp.max`, and not among these: `from keyprint import *` would hide Python's.
-__all__ = [
+#: What programs use, besides the kernel language.
+_OWN = [
     "ENCODING_VERSION",
-    "FIELD_METADATA_CACHE_VALUE",
     "Argument",
     "Artifact",
     "CachedStep",
     "Chain",
-    "CompilerError",
     "CycleError",
-    "DType",
     "Difference",
     "DriftError",
     "Entry",
     "Explanation",
-    "Field",
     "Fingerprint",
     "FingerprintError",
     "Fingerprinter",
-    "Func",
     "FunctionKey",
     "FunctionKeyError",
-    "GraphStatus",
     "Inspection",
     "Kernel",
-    "KernelAssertionError",
-    "KernelError",
-    "KernelIndexError",
-    "KernelNameError",
-    "KernelRuntimeError",
-    "KernelSyntaxError",
-    "KernelTypeError",
     "Key",
     "KeyprintError",
     "LiveTarget",
-    "Matrix",
-    "NDArray",
     "NativeCode",
     "Observations",
     "Packages",
@@ -128,119 +112,34 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreWarning",
-    "Struct",
     "Target",
-    "TaskGraph",
-    "Template",
-    "Tensor",
     "ValuesNeeded",
-    "Vector",
     "__version__",
-    "acos",
-    "acosh",
-    "asarray",
-    "asin",
-    "asinh",
-    "assume",
-    "atan",
-    "atan2",
-    "atanh",
-    "atomic_add",
-    "atomic_and",
-    "atomic_max",
-    "atomic_min",
-    "atomic_mul",
-    "atomic_or",
-    "atomic_sub",
-    "atomic_xor",
-    "bit_cast",
     "cached",
-    "cast",
-    "cbrt",
-    "ceil",
-    "checkpoint",
-    "clamp",
-    "copysign",
-    "cos",
-    "cosh",
-    "cross",
-    "data_oriented",
-    "dataclass",
-    "dot",
-    "erf",
-    "erfc",
     "errors",
-    "exp",
-    "exp2",
-    "expm1",
-    "f16",
-    "f32",
-    "f64",
-    "field",
     "fingerprint",
-    "floor",
-    "fma",
-    "fmod",
     "fold",
-    "from_dlpack",
-    "func",
-    "gamma",
-    "graph",
-    "graph_do_while",
-    "graph_parallel",
-    "graph_parallel_context",
-    "grouped",
-    "hypot",
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "init",
-    "isinf",
-    "isnan",
     "jit",
-    "kernel",
-    "lgamma",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "loop_config",
-    "math",
-    "ndarray",
-    "ndrange",
     "no_fingerprint",
-    "norm",
-    "normalize",
-    "randn",
-    "random",
-    "raw_div",
-    "raw_mod",
     "register_argument",
-    "reset",
-    "rsqrt",
     "rule",
-    "select",
-    "sin",
-    "sinh",
-    "sqrt",
-    "static",
-    "static_assert",
-    "static_print",
-    "tan",
-    "tanh",
-    "template",
-    "tensor",
-    "trunc",
-    "types",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
 ]
 
 
+def _all() -> list[str]:
+    """Return what programs use: the names above, and those of the kernel language.
+
+    Without those that are builtins of Python too (`kp.max`): `from keyprint import *` would hide Python's.
+    """
+    import builtins
+
+    names: dict[str, tuple[str, str]] = lazy.load("language.names", "NAMES")  # type: ignore[assignment]
+    return sorted({*_OWN, *(name for name in names if not hasattr(builtins, name))})
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return _all()
     if name in _LATER:
         module, inner = _LATER[name], name
     else:
@@ -254,6 +153,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from .language.names import NAMES
-
-    return sorted({*__all__, *NAMES, *(name for name in globals() if name.startswith("__"))})
+    names: dict[str, tuple[str, str]] = lazy.load("language.names", "NAMES")  # type: ignore[assignment]
+    return sorted({*_OWN, *names, *(name for name in globals() if name.startswith("__"))})

@@ -87,8 +87,13 @@ def later(module: str, name: str) -> Callable[..., Any]:
     For the hooks that a lower layer offers: the one on top of all fills them, and loads nothing for it.
     """
 
+    function: Any = None
+
     def call(*arguments: Any, **named: Any) -> Any:
-        return load(module, name)(*arguments, **named)  # type: ignore[operator]
+        nonlocal function
+        if function is None:
+            function = load(module, name)
+        return function(*arguments, **named)
 
     return call
 

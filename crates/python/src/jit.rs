@@ -64,7 +64,7 @@ impl PyJit {
         Self { jit: Jit::new(most) }
     }
 
-    /// The executable of a key on a device, and how it was got: `loaded`, as an entry says (`disk`), or `made`.
+    /// The executable of a key on a device, and whether it was loaded already.
     ///
     /// With a store, `compile()` returns an artifact and `load(entry)` makes it executable; without one,
     /// `load` is given what `compile` returned.
@@ -77,11 +77,11 @@ impl PyJit {
         store: Option<&Bound<'_, PyStore>>,
         compile: Py<PyAny>,
         load: Py<PyAny>,
-    ) -> PyResult<(Py<PyAny>, &'static str)> {
+    ) -> PyResult<(Py<PyAny>, bool)> {
         let key = key.get();
         let place = Place { key: key.key, device };
         if let Some(executable) = self.jit.loaded(&place) {
-            return Ok((executable.clone_ref(py), "loaded"));
+            return Ok((executable.clone_ref(py), true));
         }
         let opened = match store {
             None => None,
@@ -101,12 +101,7 @@ impl PyJit {
         let said = store.map_or(Ok(()), |store| store.get().say(py));
         let found = found?;
         said?;
-        let how = match found.origin {
-            Origin::Loaded => "loaded",
-            Origin::Stored(how) => how.name(),
-            Origin::Made => "made",
-        };
-        Ok((found.executable.clone_ref(py), how))
+        Ok((found.executable.clone_ref(py), found.origin == Origin::Loaded))
     }
 
     /// Forgets what is loaded.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from .._native import Entry, Jit, _short_text
 from . import log
 from .specialization import Artifact, NativeCode, Specialization, ValuesNeeded
@@ -35,8 +37,9 @@ class Compilation:
         self._options = options
         self._counts = counts
         self._jit = Jit(_MOST_LOADED)
-        #: Numbers of devices, in the order in which they were met.
+        #: A number for each device that was met, which no other has.
         self._devices: dict[Any, int] = {}
+        self._numbers = itertools.count()
         #: Keys of this process, to say what changed where no store does.
         self._keys: list[Key] = []
         #: Why the last call had to compile, or where it found its executable.
@@ -64,17 +67,17 @@ class Compilation:
             return made
 
         def load(made: Any) -> Any:
+            if isinstance(made, Entry):
+                self._counts["stored" if compiled else "validated"] += 1
+                if not compiled:
+                    self.last = f"hit: {made.how}"
             return self._load(made, specialization)
 
-        device = self._devices.setdefault(context.device, len(self._devices))
-        executable, how = self._jit.get(key, device, store, compile, load)
-        if how == "loaded":
+        # Two threads that meet devices at the same time must not give them the same number.
+        device = self._devices.setdefault(context.device, next(self._numbers))
+        executable, was_loaded = self._jit.get(key, device, store, compile, load)
+        if was_loaded:
             self.last = "hit: in memory"
-        elif store is not None and compiled:
-            self._counts["stored"] += 1
-        elif store is not None:
-            self._counts["validated"] += 1
-            self.last = f"hit: {how}"
         return executable
 
     def _compile(

@@ -10,12 +10,13 @@ from ..dispatch.specialization import Artifact, NativeCode
 from ..functions.key import unwrap
 from ..lazy import BUSY
 from .artifacts import TOOL, compile_kernel, load_kernel
+from .caller import levels_to_caller, names_of_caller
 from .errors import (
     make_kernel_error,
 )
 from .settings import TARGET, store
 from .types.annotations import kind_of
-from .types.postponed import annotations_of, levels_to_caller, names_of_caller
+from .types.postponed import annotations_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

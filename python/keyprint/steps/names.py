@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -14,12 +15,16 @@ __all__ = ["check_named"]
 
 def check_named(step: Any, metadata_keys: tuple[str, ...] = ("keyprint",)) -> None:
     """Refuse a step whose configuration holds something without a name."""
-    named = Fingerprinter(overrides={types.FunctionType: _named_function}, metadata_keys=metadata_keys)
     try:
-        named(step)
+        _fingerprinter(metadata_keys)(step)
     except FingerprintError as error:
         error.add_hint("a step whose results outlive the process needs a name; without `store=` any will do")
         raise
+
+
+@functools.cache
+def _fingerprinter(metadata_keys: tuple[str, ...]) -> Fingerprinter:
+    return Fingerprinter(overrides={types.FunctionType: _named_function}, metadata_keys=metadata_keys)
 
 
 def _named_function(function: types.FunctionType) -> Any:

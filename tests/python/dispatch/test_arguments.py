@@ -747,3 +747,17 @@ def test_tensors_for_native_code() -> None:
     kernel(Tensor(array))
     # Strides are in bytes, whatever library an array is of.
     assert seen == [[array.ctypes.data, 4, 32]] * 2
+
+
+def test_misaligned_arrays_have_signatures_of_their_own() -> None:
+    aligned = np.zeros(4, np.float32)
+    misaligned = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.float32)
+    met = []
+
+    def compile(specialization: kp.Specialization) -> Any:
+        met.append(specialization.arguments["x"])
+        return lambda x: len(met)
+
+    kernel = kp.jit(lambda x: x[0], compile=compile)
+    assert [kernel(aligned), kernel(misaligned), kernel(aligned + 1)] == [1, 2, 2]
+    assert [(one.is_misaligned, one.device) for one in met] == [(None, None), (True, None)]

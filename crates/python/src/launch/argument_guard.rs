@@ -25,8 +25,6 @@ enum Source {
     Member(usize, Member),
     /// An item of a tuple that an earlier guard looked at.
     Item(usize, usize),
-    /// What an earlier guard looked at.
-    Again(usize),
 }
 
 /// What it must be.
@@ -238,7 +236,6 @@ impl Source {
         };
         Ok(match spec {
             SourceKind::Argument { at } => (Self::Argument(*at), Some(arguments.get_item(*at)?)),
-            SourceKind::Again { of } => (Self::Again(*of), Some(earlier(*of)?)),
             SourceKind::Item { of, at } => {
                 (Self::Item(*of, *at), Some(earlier(*of)?.cast::<PyTuple>()?.get_item(*at)?))
             }
@@ -440,7 +437,7 @@ impl ArgumentGuard {
         match &self.source {
             // SAFETY: the owner passed a check that says it is a tuple with that many items.
             Source::Item(owner, at) => unsafe { ffi::PyTuple_GET_ITEM(values[*owner], *at as isize) },
-            Source::Again(at) | Source::Argument(at) | Source::Member(at, _) => values[*at],
+            Source::Argument(at) | Source::Member(at, _) => values[*at],
         }
     }
 

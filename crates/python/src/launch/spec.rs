@@ -18,7 +18,6 @@ pub(super) enum SourceKind {
     Argument { at: usize },
     Member { of: usize, name: Py<PyString> },
     Item { of: usize, at: usize },
-    Again { of: usize },
 }
 
 #[pymethods]
@@ -42,13 +41,6 @@ impl SourceSpec {
     #[pyo3(signature = (of, at, /))]
     fn item(of: usize, at: usize) -> Self {
         Self(SourceKind::Item { of, at })
-    }
-
-    /// What an earlier guard looked at.
-    #[staticmethod]
-    #[pyo3(signature = (of, /))]
-    fn again(of: usize) -> Self {
-        Self(SourceKind::Again { of })
     }
 }
 

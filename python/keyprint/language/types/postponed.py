@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from ...version import PACKAGE
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["annotations_of", "evaluate", "levels_to_caller", "names_of_caller"]
+__all__ = ["annotations_of", "evaluate"]
 
 
 def evaluate(annotation: Any, owner: Any, local: Mapping[str, Any] | None = None) -> Any:
@@ -29,22 +27,6 @@ def evaluate(annotation: Any, owner: Any, local: Mapping[str, Any] | None = None
             except ValueError:
                 continue
     return eval(annotation, names, local)
-
-
-def levels_to_caller() -> int:
-    """Return how far up the stack whoever called into this package is, as `warnings.warn` counts it for our caller."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def names_of_caller() -> dict[str, Any]:
-    """Return the names of whoever called into this package: of the function in which another is defined."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
-        frame = frame.f_back
-    return dict(frame.f_locals)
 
 
 def annotations_of(function: Any, local: Mapping[str, Any] | None = None) -> dict[str, Any]:
