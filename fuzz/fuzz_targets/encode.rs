@@ -22,12 +22,12 @@ enum Value {
 }
 
 fuzz_target!(|pair: (Value, Value)| {
-    let (one, other) = pair;
-    assert_eq!(one == other, fingerprint(&one) == fingerprint(&other));
-    if let Value::Map(map) = &one {
+    let (value, other) = pair;
+    assert_eq!(value == other, fingerprint(&value) == fingerprint(&other));
+    if let Value::Map(map) = &value {
         let hashed: std::collections::HashMap<_, _> = map.iter().collect();
         assert_eq!(fingerprint(map), fingerprint(&hashed));
     }
-    let (deep, deeper) = (Value::List(vec![one.clone()]), Value::List(vec![Value::List(vec![one])]));
+    let (deep, deeper) = (Value::List(vec![value.clone()]), Value::List(vec![Value::List(vec![value])]));
     assert_ne!(fingerprint(&deep), fingerprint(&deeper));
 });

@@ -148,8 +148,8 @@ def __getattr__(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module, inner = names[name]
-    found = globals()[name] = lazy.load(module, inner)
-    return found
+    value = globals()[name] = lazy.load(module, inner)
+    return value
 
 
 def __dir__() -> list[str]:

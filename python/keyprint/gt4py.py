@@ -156,10 +156,10 @@ def _resolves(obj: Any) -> bool:
     if not module or not name or "<" in name:
         return False
     missing = object()
-    found: Any = sys.modules.get(module, missing)
+    reached: Any = sys.modules.get(module, missing)
     for part in name.split("."):
-        found = getattr(found, part, missing)
-    return found is obj
+        reached = getattr(reached, part, missing)
+    return reached is obj
 
 
 # -- One level, as the native walk sees it --------------------------------------------------------
@@ -245,11 +245,11 @@ def _level(native: NativeFingerprinter, obj: Any) -> Deconstruction[Any]:
     digest, events = native._level(obj)
     state = _Level(digest)
     state.native, state.owner = native, obj
-    found = _grouped(events)
-    if not found:
+    groups = _grouped(events)
+    if not groups:
         return EmptyDeconstruction(state)
     # The object is the only group at the top, and what it holds may be one group again.
-    (group,) = found
+    (group,) = groups
     while len(group) == 1 and type(group[0]) in (_Group, _Unordered):
         group = group[0]
     cls = Deconstruction if group.is_ordered else OrderInsensitiveDeconstruction
@@ -276,7 +276,9 @@ class _DataDeconstructor:
     ) -> None:
         rules = {cls: _native_rule(override) for cls, override in overrides.items()}
         #: Classes whose fields are skipped, until it is clear that they have them: classes may come later.
-        self._unchecked = {cls: one for cls, one in overrides.items() if isinstance(one, _SkippingFields)}
+        self._unchecked = {
+            cls: override for cls, override in overrides.items() if isinstance(override, _SkippingFields)
+        }
         #: Overrides by the rules that stand for them.
         self._overrides = {id(rules[cls]): override for cls, override in overrides.items()}
         self.__name__ = self.__qualname__ = name or "deconstructor"
@@ -322,18 +324,18 @@ def _native_rule(deconstructor: Deconstructor) -> rule.Rule:
         raise TypeError("an override takes one class apart; a whole deconstructor is not one")
 
     def described(obj: Any) -> Description:
-        found = deconstructor(obj)
-        is_ordered, tag = _tag(found)
+        deconstruction = deconstructor(obj)
+        is_ordered, tag = _tag(deconstruction)
         parts = rule.ordered if is_ordered else rule.unordered
-        return parts(*found.pieces, tag=tag)
+        return parts(*deconstruction.pieces, tag=tag)
 
     return described
 
 
-def _tag(found: Deconstruction[Any]) -> tuple[bool, bytes]:
+def _tag(deconstruction: Deconstruction[Any]) -> tuple[bool, bytes]:
     """Return whether the pieces of a deconstruction have an order, and the tag that it goes by."""
-    is_ordered = not isinstance(found, OrderInsensitiveDeconstruction)
-    return is_ordered, (b"ordered\0" if is_ordered else b"unordered\0") + _state_bytes(found.state)
+    is_ordered = not isinstance(deconstruction, OrderInsensitiveDeconstruction)
+    return is_ordered, (b"ordered\0" if is_ordered else b"unordered\0") + _state_bytes(deconstruction.state)
 
 
 def _state_bytes(state: Any) -> bytes:
@@ -360,14 +362,14 @@ class _SkippingFields:
         """Refuse names that neither a class nor one that derives from it has as a field: they are misspelt."""
         pending, known = [cls], set[str]()
         while pending:
-            one = pending.pop()
-            pending += type.__subclasses__(one)
-            known |= _field_names(one)
+            kind = pending.pop()
+            pending += type.__subclasses__(kind)
+            known |= _field_names(kind)
         for name in self.skipped:
             if known and name not in known:
                 raise TypeError(
                     f"`{name}` is to be skipped, and neither `{cls.__qualname__}` nor what derives from it has "
-                    f"such a field\nhint: there are {', '.join(f'`{one}`' for one in sorted(known))}"
+                    f"such a field\nhint: there are {', '.join(f'`{field}`' for field in sorted(known))}"
                 )
 
 
@@ -464,9 +466,9 @@ def fingerprint_aggregator(deconstruction: Deconstruction[str]) -> str:
 
 
 def _digest(text: str, items: tuple[bytes, ...]) -> _Digest:
-    made = _Digest(text)
-    made.items = items
-    return made
+    digest = _Digest(text)
+    digest.items = items
+    return digest
 
 
 def catabolize(
@@ -490,15 +492,15 @@ def catabolize(
         return (deconstructor.native if allow_cycles else deconstructor.acyclic)(obj).hex()  # type: ignore[return-value]
 
     def take_apart(node: Any) -> tuple[Deconstruction[Any], tuple[Any, ...]]:
-        found = deconstructor(node)
-        return found, found.pieces
+        deconstruction = deconstructor(node)
+        return deconstruction, deconstruction.pieces
 
-    def put_together(found: Deconstruction[Any], results: tuple[_R, ...]) -> _R:
-        if isinstance(found, EmptyDeconstruction):
-            return aggregator(found)
-        if isinstance(found, OrderInsensitiveDeconstruction):
+    def put_together(deconstruction: Deconstruction[Any], results: tuple[_R, ...]) -> _R:
+        if isinstance(deconstruction, EmptyDeconstruction):
+            return aggregator(deconstruction)
+        if isinstance(deconstruction, OrderInsensitiveDeconstruction):
             results = tuple(sorted(results))  # type: ignore[type-var]
-        return aggregator(type(found)(found.state, results))
+        return aggregator(type(deconstruction)(deconstruction.state, results))
 
     def back_reference(distance: int) -> _R:
         return aggregator(EmptyDeconstruction(b"cycle\0%d" % distance))
@@ -570,10 +572,10 @@ class CachedStep(cached_step.CachedStep[Any, Any]):
         **older: Any,
     ) -> CachedStep:
         """Return a cached step whose results outlive the process; strict about the step."""
-        found = _input_fingerprinter(input_fingerprinter, older)
+        fingerprinter = _input_fingerprinter(input_fingerprinter, older)
         return cls(
             step,
-            found,
+            fingerprinter,
             step_fingerprinter,
             store=Store() if store is None else store,
             serializer=serializer,
@@ -604,7 +606,7 @@ def _input_fingerprinter(
     """Return the function that is given by its name or by one of its older names."""
     for name in ("key_function", "hash_function"):
         if name in older:
-            found = older.pop(name)
+            fingerprinter = older.pop(name)
             if given is not None:
                 raise TypeError(f"`{name}` is an older name of `input_fingerprinter`: give one of them")
             warnings.warn(
@@ -612,7 +614,7 @@ def _input_fingerprinter(
                 DeprecationWarning,
                 stacklevel=stacklevel,
             )
-            given = found
+            given = fingerprinter
     if given is None:
         raise TypeError(
             "`input_fingerprinter` is required: it says what of an input counts\n"

@@ -69,7 +69,7 @@ BUSY, AWAY = Busy(), Away()
 def _before() -> None:
     here = get_ident()
     end = time.monotonic() + _MOST_WAIT
-    while any(one != here for one in list(_busy)) and time.monotonic() < end:
+    while any(thread != here for thread in list(_busy)) and time.monotonic() < end:
         time.sleep(0.0005)
     _lock.acquire()
 
@@ -103,9 +103,9 @@ def _restart() -> None:
     global _lock
     _lock = RLock()
     here = get_ident()
-    for one in list(_busy):
-        if one != here:
-            del _busy[one]
+    for thread in list(_busy):
+        if thread != here:
+            del _busy[thread]
 
 
 os.register_at_fork(before=_before, after_in_parent=lambda: _lock.release(), after_in_child=_restart)

@@ -36,8 +36,8 @@ def __getattr__(name: str) -> Any:
     names: Any = lazy.load("language.names", "NAMES")
     if name not in names:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = lazy.load(*names[name])
-    return found
+    value = globals()[name] = lazy.load(*names[name])
+    return value
 
 
 def __dir__() -> list[str]:

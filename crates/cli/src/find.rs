@@ -10,14 +10,16 @@ use crate::humanize::matches;
 /// Why a key was not found.
 #[derive(Debug, Error)]
 pub(crate) enum FindError {
-    #[error("`{text}` is not a key: `{found}` is no hexadecimal digit\nhint: `keyprint ls` shows the keys")]
-    Digit { text: String, found: char },
+    #[error(
+        "`{text}` is not a key: `{character}` is no hexadecimal digit\nhint: `keyprint ls` shows the keys"
+    )]
+    Digit { text: String, character: char },
     #[error("`{0}` is longer than a key: a key has 64 hexadecimal digits")]
     Long(String),
     #[error("no entry has a key that begins with `{text}`{}", close(.near))]
     Nothing { text: String, near: Vec<Key> },
-    #[error("{} keys begin with `{text}`: {}\nhint: type more of it", .found.len(), shown(.found))]
-    Several { text: String, found: Vec<Key> },
+    #[error("{} keys begin with `{text}`: {}\nhint: type more of it", .matching.len(), shown(.matching))]
+    Several { text: String, matching: Vec<Key> },
     #[error("the entry {} is damaged: {damage}\nhint: `keyprint verify` puts damaged entries aside", .key.short())]
     Damaged { key: Key, damage: keyprint_store::Damage },
 }
@@ -47,17 +49,17 @@ pub(crate) struct Found {
 /// The entry whose key begins like this.
 pub(crate) fn entry(store: &Store, prefix: &str) -> Result<Found, Failure> {
     let text = prefix.trim().to_ascii_lowercase();
-    if let Some(found) = text.chars().find(|c| !c.is_ascii_hexdigit()) {
-        return Err(FindError::Digit { text: prefix.to_owned(), found }.into());
+    if let Some(character) = text.chars().find(|c| !c.is_ascii_hexdigit()) {
+        return Err(FindError::Digit { text: prefix.to_owned(), character }.into());
     }
     if text.len() > 64 {
         return Err(FindError::Long(text).into());
     }
     let entries = store.scan().map_err(Failure::io("cannot read the store"))?.entries;
-    let mut found: Vec<Listed> =
+    let mut matching: Vec<Listed> =
         entries.iter().filter(|listed| listed.key.hex().starts_with(&text)).cloned().collect();
-    found.sort_unstable_by_key(|listed| listed.key);
-    match found.len() {
+    matching.sort_unstable_by_key(|listed| listed.key);
+    match matching.len() {
         0 => {
             // Whoever mistypes a key mostly gets its beginning right.
             let near = (3..text.len()).rev().find_map(|len| {
@@ -70,8 +72,11 @@ pub(crate) fn entry(store: &Store, prefix: &str) -> Result<Found, Failure> {
             });
             Err(FindError::Nothing { text, near: near.unwrap_or_default() }.into())
         }
-        1 => with_notes(store, found.remove(0)),
-        _ => Err(FindError::Several { text, found: found.iter().map(|listed| listed.key).collect() }.into()),
+        1 => with_notes(store, matching.remove(0)),
+        _ => {
+            Err(FindError::Several { text, matching: matching.iter().map(|listed| listed.key).collect() }
+                .into())
+        }
     }
 }
 
@@ -86,16 +91,16 @@ fn with_notes(store: &Store, listed: Listed) -> Result<Found, Failure> {
 
 /// All entries of such a name; damaged ones have no name and are left out unless all are asked for.
 pub(crate) fn entries(store: &Store, pattern: Option<&str>) -> Result<(Vec<Found>, Vec<Listed>), Failure> {
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     let mut damaged = Vec::new();
     for listed in store.scan().map_err(Failure::io("cannot read the store"))?.entries {
         match store.notes(&listed.key) {
             Ok(Some(Ok(notes))) if pattern.is_none_or(|pattern| matches(pattern, notes.manifest.name())) => {
-                found.push(Found { listed, notes });
+                entries.push(Found { listed, notes });
             }
             Ok(Some(Ok(_)) | None) => {}
             Ok(Some(Err(_))) | Err(_) => damaged.push(listed),
         }
     }
-    Ok((found, damaged))
+    Ok((entries, damaged))
 }

@@ -115,8 +115,8 @@ impl Slots {
     fn of(kernel: &Kernel) -> Self {
         let mut used = Used::default();
         used.block(kernel);
-        for (one, other) in &kernel.noalias {
-            for id in [one, other] {
+        for (first, second) in &kernel.noalias {
+            for id in [first, second] {
                 used.arrays.insert(*id);
                 let array = &kernel.arrays[*id as usize];
                 used.sizes.extend((0..array.ndim + array.lane_dims).map(|at| (*id, at)));
@@ -196,16 +196,16 @@ impl Used {
                     keyprint_lang::ir::AtomicTarget::Place(place) => Some(place),
                     _ => None,
                 },
-                Kind::DoWhile(one) => {
-                    self.arrays.insert(one.counter);
+                Kind::DoWhile(do_while) => {
+                    self.arrays.insert(do_while.counter);
                     None
                 }
-                Kind::Checkpoint(one) => {
-                    self.arrays.extend(one.flag);
+                Kind::Checkpoint(checkpoint) => {
+                    self.arrays.extend(checkpoint.flag);
                     None
                 }
-                Kind::Parallel(one) => {
-                    for reduction in &one.reductions {
+                Kind::Parallel(loop_stmt) => {
+                    for reduction in &loop_stmt.reductions {
                         if let keyprint_lang::ir::AtomicTarget::Place(place) = &reduction.target {
                             self.place(kernel, place);
                         }
@@ -219,8 +219,8 @@ impl Used {
             }
         });
         kernel.body.each_expr(&mut |expr| {
-            expr.any(&mut |one| {
-                match one {
+            expr.any(&mut |inner| {
+                match inner {
                     Expr::Load(place) => self.place(kernel, place),
                     Expr::Size(id, at) => {
                         self.arrays.insert(*id);

@@ -7,7 +7,7 @@ use keyprint_lang::types::Scalar;
 /// CFunctions that were asked for: name and text, those that others need before them.
 #[derive(Default)]
 pub(crate) struct CFunctions {
-    found: Vec<(String, String)>,
+    functions: Vec<(String, String)>,
     has_halves: bool,
     has_whole: bool,
     has_narrowed: bool,
@@ -50,7 +50,7 @@ impl CFunctions {
         let halves = if self.has_halves { HALVES } else { "" };
         let whole = if self.has_whole { WHOLE } else { "" };
         let narrowed = if self.has_narrowed { NARROWED } else { "" };
-        let all: String = self.found.iter().map(|(_, text)| text.as_str()).collect();
+        let all: String = self.functions.iter().map(|(_, text)| text.as_str()).collect();
         format!("{halves}{whole}{narrowed}\n{all}")
     }
 
@@ -66,9 +66,9 @@ impl CFunctions {
     }
 
     fn add(&mut self, name: String, text: impl FnOnce(&str) -> String) -> String {
-        if !self.found.iter().any(|(known, _)| *known == name) {
+        if !self.functions.iter().any(|(known, _)| *known == name) {
             let text = text(&name);
-            self.found.push((name.clone(), text));
+            self.functions.push((name.clone(), text));
         }
         name
     }
@@ -237,17 +237,17 @@ impl CFunctions {
             )
         });
         let t = self.type_of(scalar);
-        let made = match scalar {
+        let drawn = match scalar {
             Scalar::F64 => "(f64)(r >> 11) * 0x1p-53",
             Scalar::F32 => "(f32)(r >> 40) * 0x1p-24f",
             Scalar::F16 => "(f16)((f32)(r >> 53) * 0x1p-11f)",
             Scalar::Bool => "(u8)(r >> 63)",
             _ => "r >> SHIFT",
         };
-        let made = made.replace("SHIFT", &(64 - scalar.bits()).to_string());
+        let drawn = drawn.replace("SHIFT", &(64 - scalar.bits()).to_string());
         self.add(format!("kp_random_{}", scalar.name()), |name| {
             format!(
-                "static inline {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return ({t})({made}); }}\n"
+                "static inline {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return ({t})({drawn}); }}\n"
             )
         })
     }
@@ -256,7 +256,7 @@ impl CFunctions {
 /// What an operation makes of two numbers, as C.
 pub(crate) fn combined(op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String {
     let t = if scalar == Scalar::Bool { "u8" } else { scalar.name() };
-    let found = match op {
+    let value = match op {
         AtomicOp::Add if scalar == Scalar::Bool => return format!("({a} | {b})"),
         AtomicOp::Add => format!("{a} + {b}"),
         AtomicOp::Mul => format!("{a} * {b}"),
@@ -266,7 +266,7 @@ pub(crate) fn combined(op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String
         AtomicOp::Or => format!("{a} | {b}"),
         AtomicOp::Xor => format!("{a} ^ {b}"),
     };
-    format!("({t})({found})")
+    format!("({t})({value})")
 }
 
 /// As Python does it: what is left over decides, so that rounding a quotient cannot be off by one.

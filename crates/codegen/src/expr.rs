@@ -20,13 +20,13 @@ impl Writer<'_> {
             Expr::Number(id) => self.number(*id),
             Expr::Size(id, at) => self.size(*id, *at),
             Expr::Load(place) => self.place(place),
-            Expr::Unary(op, one) => self.unary(*op, one),
-            Expr::Binary(op, one, other) => self.binary(*op, one, other),
-            Expr::Cast(to, one) => self.cast(*to, one),
-            Expr::Bits(to, one) => {
-                let from = one.scalar(self.kernel);
+            Expr::Unary(op, operand) => self.unary(*op, operand),
+            Expr::Binary(op, left, right) => self.binary(*op, left, right),
+            Expr::Cast(to, value) => self.cast(*to, value),
+            Expr::Bits(to, value) => {
+                let from = value.scalar(self.kernel);
                 let helper = self.functions.bits(from, *to);
-                format!("{helper}({})", self.bare(one))
+                format!("{helper}({})", self.bare(value))
             }
             Expr::Select(parts) => {
                 let [condition, then, otherwise] = &**parts;
@@ -42,8 +42,8 @@ impl Writer<'_> {
         let is_wrapped = text.starts_with('(') && text.ends_with(')') && {
             // The first parenthesis is closed by the last one.
             let mut level = 0;
-            text.char_indices().all(|(at, one)| {
-                level += i32::from(one == '(') - i32::from(one == ')');
+            text.char_indices().all(|(at, character)| {
+                level += i32::from(character == '(') - i32::from(character == ')');
                 level > 0 || at == text.len() - 1
             })
         };
@@ -154,9 +154,9 @@ impl Writer<'_> {
         format!("{name}[{}]", unwrapped(&offset))
     }
 
-    fn unary(&mut self, op: Unary, one: &Expr) -> String {
-        let scalar = one.scalar(self.kernel);
-        let value = self.expr(one);
+    fn unary(&mut self, op: Unary, operand: &Expr) -> String {
+        let scalar = operand.scalar(self.kernel);
+        let value = self.expr(operand);
         let t = self.functions.type_of(scalar);
         match op {
             Unary::Not => format!("(!{value})"),
@@ -171,23 +171,23 @@ impl Writer<'_> {
         }
     }
 
-    fn binary(&mut self, op: Binary, one: &Expr, other: &Expr) -> String {
-        let scalar = one.scalar(self.kernel);
+    fn binary(&mut self, op: Binary, left: &Expr, right: &Expr) -> String {
+        let scalar = left.scalar(self.kernel);
         if op == Binary::Pow && scalar.is_float() {
-            return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(one), self.bare(other));
+            return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(left), self.bare(right));
         }
         // Some compilers make a negation of zero less something that is no negative zero, if they see both: and so a
         // negative zero of zero. They do not look into functions.
         let is_seen = matches!(
-            other,
+            right,
             Expr::Cast(..) | Expr::Select(_) | Expr::Call(..) | Expr::Const(..) | Expr::Unary(Unary::Abs, _)
         );
         if op == Binary::Sub && scalar.is_float() && is_seen {
             let helper = self.functions.difference(scalar);
-            return format!("{helper}({}, {})", self.bare(one), self.bare(other));
+            return format!("{helper}({}, {})", self.bare(left), self.bare(right));
         }
         if let Some(helper) = self.functions.binary(op, scalar) {
-            return format!("{helper}({}, {})", self.bare(one), self.bare(other));
+            return format!("{helper}({}, {})", self.bare(left), self.bare(right));
         }
         let sign = match op {
             Binary::Add => "+",
@@ -205,24 +205,24 @@ impl Writer<'_> {
             Binary::Or => "||",
             _ => unreachable!("helpers have the others"),
         };
-        let text = format!("({} {sign} {})", self.expr(one), self.expr(other));
+        let text = format!("({} {sign} {})", self.expr(left), self.expr(right));
         // C computes with at least 32 bits.
         let is_small = scalar.is_int() && scalar.bits() < 32 && !op.is_comparison();
         if is_small { format!("(({}){text})", scalar.name()) } else { text }
     }
 
-    fn cast(&mut self, to: Scalar, one: &Expr) -> String {
-        let from = one.scalar(self.kernel);
+    fn cast(&mut self, to: Scalar, value: &Expr) -> String {
+        let from = value.scalar(self.kernel);
         if to == Scalar::Bool {
-            return format!("({} != 0)", self.expr(one));
+            return format!("({} != 0)", self.expr(value));
         }
         if from.is_float() && to.is_int() {
             if from == Scalar::F16 {
                 let helper = self.functions.whole(Scalar::F32, to);
-                return format!("{helper}((f32){})", self.expr(one));
+                return format!("{helper}((f32){})", self.expr(value));
             }
             let helper = self.functions.whole(from, to);
-            return format!("{helper}({})", self.bare(one));
+            return format!("{helper}({})", self.bare(value));
         }
         if from.is_float() && to.bits() < from.bits() {
             self.functions.narrows();
@@ -231,15 +231,15 @@ impl Writer<'_> {
         if to == Scalar::F16 && !from.is_float() {
             // Some compilers forget that a whole number may be too large. By way of single precision it is the same.
             self.functions.narrows();
-            return format!("((f16)(f32){})", self.expr(one));
+            return format!("((f16)(f32){})", self.expr(value));
         }
-        format!("(({t}){})", self.expr(one))
+        format!("(({t}){})", self.expr(value))
     }
 
     fn call(&mut self, math: Math, arguments: &[Expr]) -> String {
         let scalar = arguments[0].scalar(self.kernel);
         let s = suffix(scalar);
-        let inside: Vec<String> = arguments.iter().map(|one| self.bare(one)).collect();
+        let inside: Vec<String> = arguments.iter().map(|argument| self.bare(argument)).collect();
         let inside = inside.join(", ");
         let name = match math {
             Math::Rsqrt => {
@@ -257,8 +257,15 @@ impl Writer<'_> {
 
 /// A name that C takes, from whatever the program calls something.
 pub(crate) fn plain(name: &str) -> String {
-    let found: String = name.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
-    if found.starts_with(|one: char| one.is_ascii_digit()) { format!("v{found}") } else { found }
+    let cleaned: String = name
+        .chars()
+        .map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })
+        .collect();
+    if cleaned.starts_with(|character: char| character.is_ascii_digit()) {
+        format!("v{cleaned}")
+    } else {
+        cleaned
+    }
 }
 
 fn unwrapped(text: &str) -> &str {
@@ -266,8 +273,8 @@ fn unwrapped(text: &str) -> &str {
     match inner {
         Some(inner) => {
             let mut level = 0i32;
-            let is_whole = inner.chars().all(|one| {
-                level += i32::from(one == '(') - i32::from(one == ')');
+            let is_whole = inner.chars().all(|character| {
+                level += i32::from(character == '(') - i32::from(character == ')');
                 level >= 0
             });
             if is_whole { inner } else { text }

@@ -36,13 +36,13 @@ impl Writer<'_> {
     fn gated(&mut self, block: &Block) {
         let mut locals: BTreeSet<LocalId> = block.locals.iter().copied().collect();
         for statement in &block.statements {
-            let made = match &statement.kind {
+            let declared = match &statement.kind {
                 Kind::Let(id, _) | Kind::Random(id) => Some(*id),
                 Kind::Atomic(atomic) => atomic.old,
                 _ => None,
             };
-            locals.extend(made);
-            self.hoisted.extend(made);
+            locals.extend(declared);
+            self.hoisted.extend(declared);
         }
         for id in locals {
             self.declare(id);
@@ -51,19 +51,19 @@ impl Writer<'_> {
         for statement in &block.statements {
             let is_open = match &statement.kind {
                 Kind::Checkpoint(_) => true,
-                Kind::DoWhile(one) => !labels_in(&one.body).is_empty(),
+                Kind::DoWhile(do_while) => !labels_in(&do_while.body).is_empty(),
                 kind => kind.sets().is_some_and(|id| self.rematerialised.contains(&id)),
             };
             if is_open {
                 // What is wrong with something that is made again is wrong then, too: its checks are before it.
-                let is_own = |one: &&Statement| match &one.kind {
+                let is_own = |earlier: &&Statement| match &earlier.kind {
                     Kind::Check { condition, site, .. } => {
                         is_known(condition, &self.rematerialised)
                             && !self.kernel.sites[*site as usize].text.starts_with("assert")
                     }
                     _ => false,
                 };
-                let many = row.iter().rev().take_while(|one| is_own(one)).count();
+                let many = row.iter().rev().take_while(|earlier| is_own(earlier)).count();
                 let checks = row.split_off(row.len() - many);
                 self.row(&std::mem::take(&mut row));
                 for check in checks {
@@ -79,7 +79,7 @@ impl Writer<'_> {
 
     /// Statements that are skipped together.
     fn row(&mut self, statements: &[&Statement]) {
-        if statements.iter().all(|one| matches!(one.kind, Kind::At(_))) {
+        if statements.iter().all(|statement| matches!(statement.kind, Kind::At(_))) {
             return;
         }
         self.push("if (!kp_skip) {");
@@ -93,8 +93,8 @@ impl Writer<'_> {
         self.push("}");
     }
 
-    pub(crate) fn do_while(&mut self, one: &DoWhile) {
-        let labels = labels_in(&one.body);
+    pub(crate) fn do_while(&mut self, do_while: &DoWhile) {
+        let labels = labels_in(&do_while.body);
         let gate = match (labels.first(), labels.last()) {
             // The launch may begin inside.
             (Some(first), Some(last)) => {
@@ -107,9 +107,9 @@ impl Writer<'_> {
         self.graph_loops += 1;
         let outer = std::mem::replace(&mut self.graph_level, self.level);
         if labels.is_empty() {
-            self.block_inside(&one.body);
+            self.block_inside(&do_while.body);
         } else {
-            self.gated(&one.body);
+            self.gated(&do_while.body);
         }
         let stopped = Status::Stopped as u32;
         self.push(&format!(
@@ -118,16 +118,16 @@ impl Writer<'_> {
         self.graph_level = outer;
         self.graph_loops -= 1;
         self.level -= 1;
-        let counter = self.number_in(one.counter);
+        let counter = self.number_in(do_while.counter);
         self.push(&format!("}} while ({counter} != 0);"));
         self.lock();
     }
 
-    pub(crate) fn checkpoint(&mut self, one: &Checkpoint) {
-        let (number, place) = (one.label + 1, self.slots.list.len());
+    pub(crate) fn checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let (number, place) = (checkpoint.label + 1, self.slots.list.len());
         self.push(&format!("if (kp_from == {number}) kp_skip = 0;"));
-        self.gated(&one.body);
-        if let Some(flag) = one.flag {
+        self.gated(&checkpoint.body);
+        if let Some(flag) = checkpoint.flag {
             let flag = self.number_in(flag);
             self.push(&format!("if (!kp_skip && {flag} != 0) {{ w[{place}] = {number}; goto kp_yield; }}"));
         }
@@ -191,7 +191,7 @@ impl Writer<'_> {
 
 /// Whether an expression is the same wherever a launch begins.
 fn is_known(expr: &Expr, rematerialised: &BTreeSet<LocalId>) -> bool {
-    !expr.any(&mut |one| match one {
+    !expr.any(&mut |inner| match inner {
         Expr::Load(_) => true,
         Expr::Local(id) | Expr::Lane(id, _) => !rematerialised.contains(id),
         _ => false,
@@ -199,17 +199,17 @@ fn is_known(expr: &Expr, rematerialised: &BTreeSet<LocalId>) -> bool {
 }
 
 fn has_loops(body: &Block) -> bool {
-    let mut found = false;
-    body.each(&mut |statement| found |= matches!(statement.kind, Kind::DoWhile(_)));
-    found
+    let mut has_loop = false;
+    body.each(&mut |statement| has_loop |= matches!(statement.kind, Kind::DoWhile(_)));
+    has_loop
 }
 
 /// The labels in a piece of a graph, in order.
 fn labels_in(body: &Block) -> Vec<u32> {
     let mut labels = Vec::new();
     body.each(&mut |statement| {
-        if let Kind::Checkpoint(one) = &statement.kind {
-            labels.push(one.label);
+        if let Kind::Checkpoint(checkpoint) = &statement.kind {
+            labels.push(checkpoint.label);
         }
     });
     labels

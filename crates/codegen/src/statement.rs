@@ -169,34 +169,34 @@ impl<'k> Writer<'k> {
                 self.push(&format!("if ({condition}) return {};", status as u32 | id << 8));
             }
         }
-        for (one, other) in &self.kernel.noalias {
-            if one == other {
-                self.check_itself(*one);
+        for (first, second) in &self.kernel.noalias {
+            if first == second {
+                self.check_itself(*first);
                 continue;
             }
-            let [(low, high), (other_low, other_high)] = [one, other].map(|id| self.bounds_of(*id));
-            let same = self.same_elements(*one, *other);
+            let [(low, high), (other_low, other_high)] = [first, second].map(|id| self.bounds_of(*id));
+            let same = self.same_elements(*first, *second);
             self.push(&format!(
                 "if (!({same}) && {low} < {other_high} && {other_low} < {high}) return {};",
-                Status::Overlap.of_array(*one)
+                Status::Overlap.of_array(*first)
             ));
         }
     }
 
     /// Whether two arrays are one by two names.
-    fn same_elements(&self, one: ArrayId, other: ArrayId) -> String {
-        let (a, b) = (&self.kernel.arrays[one as usize], &self.kernel.arrays[other as usize]);
+    fn same_elements(&self, first: ArrayId, second: ArrayId) -> String {
+        let (a, b) = (&self.kernel.arrays[first as usize], &self.kernel.arrays[second as usize]);
         let shape = |array: &keyprint_lang::ir::Array| {
             (array.scalar, array.ndim, array.lane_dims, array.lanes, array.layout)
         };
         if shape(a) != shape(b) {
             return "0".to_owned();
         }
-        let mut terms = vec![format!("{} == {}", self.array_name(one), self.array_name(other))];
+        let mut terms = vec![format!("{} == {}", self.array_name(first), self.array_name(second))];
         for at in 0..a.ndim + a.lane_dims {
-            terms.push(format!("{} == {}", self.size(one, at), self.size(other, at)));
+            terms.push(format!("{} == {}", self.size(first, at), self.size(second, at)));
             if a.layout == keyprint_lang::ir::Layout::Strided {
-                terms.push(format!("{}_t{at} == {}_t{at}", self.array_name(one), self.array_name(other)));
+                terms.push(format!("{}_t{at} == {}_t{at}", self.array_name(first), self.array_name(second)));
             }
         }
         terms.join(" && ")
@@ -298,18 +298,18 @@ impl<'k> Writer<'k> {
             }
             Kind::Atomic(atomic) => self.atomic(atomic),
             Kind::If(condition, then, otherwise) => self.branch(condition, then, otherwise),
-            Kind::For(one) => {
+            Kind::For(loop_stmt) => {
                 let is_long = self.is_long();
                 if is_long {
-                    let (from, to) = (self.bare(&one.from), self.bare(&one.to));
-                    self.unlock(Some((&from, &to)), cost(&one.body));
+                    let (from, to) = (self.bare(&loop_stmt.from), self.bare(&loop_stmt.to));
+                    self.unlock(Some((&from, &to)), cost(&loop_stmt.body));
                 }
-                self.for_loop(one);
+                self.for_loop(loop_stmt);
                 if is_long {
                     self.lock();
                 }
             }
-            Kind::Parallel(one) => self.parallel(one),
+            Kind::Parallel(loop_stmt) => self.parallel(loop_stmt),
             Kind::Loop(body) => {
                 let is_long = self.is_long();
                 if is_long {
@@ -342,8 +342,8 @@ impl<'k> Writer<'k> {
                 let text = format!("{} = {helper}(kp_key, kp_at, kp_n++);", self.made(*id));
                 self.push(&text);
             }
-            Kind::DoWhile(one) => self.do_while(one),
-            Kind::Checkpoint(one) => self.checkpoint(one),
+            Kind::DoWhile(do_while) => self.do_while(do_while),
+            Kind::Checkpoint(checkpoint) => self.checkpoint(checkpoint),
             Kind::Sections(sections) => self.sections(sections),
             Kind::At(_) => {}
         }
@@ -564,10 +564,10 @@ fn comment(text: &str) -> String {
 /// mentions them.
 fn first_sets(block: &Block) -> BTreeSet<LocalId> {
     // Scopes are jumped out of: what is declared behind a jump must be declared before it.
-    if block.statements.iter().any(|one| matches!(one.kind, Kind::Scope(..) | Kind::Leave(_))) {
+    if block.statements.iter().any(|statement| matches!(statement.kind, Kind::Scope(..) | Kind::Leave(_))) {
         return BTreeSet::new();
     }
-    let mut found = BTreeSet::new();
+    let mut declared = BTreeSet::new();
     let mut mentioned = BTreeSet::new();
     for statement in &block.statements {
         if let Kind::Set(id, value) = &statement.kind
@@ -575,10 +575,10 @@ fn first_sets(block: &Block) -> BTreeSet<LocalId> {
             && !mentioned.contains(id)
             && !mentions(value, *id)
         {
-            found.insert(*id);
+            declared.insert(*id);
         }
-        let one = Block { locals: Vec::new(), statements: vec![statement.clone()] };
-        one.each_expr(&mut |expr| {
+        let single = Block { locals: Vec::new(), statements: vec![statement.clone()] };
+        single.each_expr(&mut |expr| {
             expr.any(&mut |inner| {
                 if let Expr::Local(id) | Expr::Lane(id, _) = inner {
                     mentioned.insert(*id);
@@ -586,32 +586,32 @@ fn first_sets(block: &Block) -> BTreeSet<LocalId> {
                 false
             });
         });
-        one.each(&mut |inner| {
+        single.each(&mut |inner| {
             mentioned.extend(inner.kind.sets());
-            if let Kind::Parallel(one) = &inner.kind {
-                for reduction in &one.reductions {
+            if let Kind::Parallel(loop_stmt) = &inner.kind {
+                for reduction in &loop_stmt.reductions {
                     mentioned.extend(reduction.target.local());
                 }
             }
         });
     }
-    found
+    declared
 }
 
 fn mentions(expr: &Expr, id: LocalId) -> bool {
-    expr.any(&mut |one| matches!(one, Expr::Local(other) | Expr::Lane(other, _) if *other == id))
+    expr.any(&mut |inner| matches!(inner, Expr::Local(other) | Expr::Lane(other, _) if *other == id))
 }
 
 pub(crate) fn needs_random(block: &Block) -> bool {
-    let mut found = false;
-    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Random(_)));
-    found
+    let mut needed = false;
+    block.each(&mut |statement| needed |= matches!(statement.kind, Kind::Random(_)));
+    needed
 }
 
 pub(crate) fn needs_failure(block: &Block) -> bool {
-    let mut found = false;
-    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Check { .. }));
-    found
+    let mut needed = false;
+    block.each(&mut |statement| needed |= matches!(statement.kind, Kind::Check { .. }));
+    needed
 }
 
 /// About how many nanoseconds a block takes: to tell what is tiny from what may not be.
@@ -621,7 +621,7 @@ pub(crate) fn cost(block: &Block) -> u64 {
         tenths += cost_of_statement(&statement.kind);
         let inner = |block: &Block| cost(block) * 10;
         tenths += match &statement.kind {
-            Kind::For(one) => inner(&one.body) * 32,
+            Kind::For(loop_stmt) => inner(&loop_stmt.body) * 32,
             Kind::Loop(body) => inner(body) * 32,
             Kind::If(_, then, otherwise) => inner(then) + inner(otherwise),
             Kind::Scope(_, body) => inner(body),
@@ -641,8 +641,8 @@ pub(crate) fn cost_of_statement(kind: &Kind) -> u64 {
     };
     kind.parts(
         &mut |expr| {
-            expr.any(&mut |one| {
-                tenths += match one {
+            expr.any(&mut |inner| {
+                tenths += match inner {
                     Expr::Call(..) => 100,
                     Expr::Load(_) | Expr::Binary(..) => 5,
                     _ => 1,

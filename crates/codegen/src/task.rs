@@ -33,18 +33,18 @@ pub(crate) struct Captured {
 }
 
 impl Writer<'_> {
-    pub(crate) fn parallel(&mut self, one: &Parallel) {
+    pub(crate) fn parallel(&mut self, loop_stmt: &Parallel) {
         let task = self.tasks;
         self.tasks += 1;
-        let captured = self.captured(one);
-        let (random, failure) = (needs_random(&one.body), needs_failure(&one.body));
-        self.write_task(task, one, &captured, random, failure);
+        let captured = self.captured(loop_stmt);
+        let (random, failure) = (needs_random(&loop_stmt.body), needs_failure(&loop_stmt.body));
+        self.write_task(task, loop_stmt, &captured, random, failure);
         // The call, where the loop is.
         self.push("{");
         self.level += 1;
         let name = self.make_context(task, &captured, random, failure);
         let mut count = Vec::new();
-        for (at, (from, to)) in one.from.iter().zip(&one.to).enumerate() {
+        for (at, (from, to)) in loop_stmt.from.iter().zip(&loop_stmt.to).enumerate() {
             let (from, to) = (self.bare(from), self.bare(to));
             self.push(&format!("{name}.from{at} = {from};"));
             self.push(&format!("{name}.count{at} = (i64)({to}) - (i64){name}.from{at};"));
@@ -52,8 +52,8 @@ impl Writer<'_> {
             count.push(format!("{name}.count{at}"));
         }
         self.push(&format!("const i64 kp_count = {};", count.join(" * ")));
-        let tiny = TINY / cost(&one.body).max(1);
-        let grain = one.grain.unwrap_or(0);
+        let tiny = TINY / cost(&loop_stmt.body).max(1);
+        let grain = loop_stmt.grain.unwrap_or(0);
         self.push(&format!(
             "if (kp_count <= {tiny}) {{ if (kp_count > 0) kp_task{task}(&{name}, 0, kp_count); }}"
         ));
@@ -105,10 +105,10 @@ impl Writer<'_> {
         self.kernel.locals[id as usize].lanes > 0
     }
 
-    fn captured(&self, one: &Parallel) -> Captured {
-        let mut inside: BTreeSet<LocalId> = one.variables.iter().copied().collect();
-        inside.extend(one.reductions.iter().map(|reduction| reduction.local));
-        self.captured_by(&one.body, inside, &one.reductions)
+    fn captured(&self, loop_stmt: &Parallel) -> Captured {
+        let mut inside: BTreeSet<LocalId> = loop_stmt.variables.iter().copied().collect();
+        inside.extend(loop_stmt.reductions.iter().map(|reduction| reduction.local));
+        self.captured_by(&loop_stmt.body, inside, &loop_stmt.reductions)
     }
 
     /// What statements capture that are put into a function of their own.
@@ -134,7 +134,7 @@ impl Writer<'_> {
             });
         };
         body.each_expr(&mut visit);
-        reductions.iter().flat_map(|one| one.target.expressions()).for_each(&mut visit);
+        reductions.iter().flat_map(|reduction| reduction.target.expressions()).for_each(&mut visit);
         let mut target = |target: &AtomicTarget| match target {
             AtomicTarget::Place(place) => drop(arrays.insert(place.array)),
             AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => drop(written.insert(*id)),
@@ -142,7 +142,7 @@ impl Writer<'_> {
         reductions.iter().for_each(|reduction| target(&reduction.target));
         body.each(&mut |statement| match &statement.kind {
             Kind::Atomic(atomic) => target(&atomic.target),
-            Kind::Parallel(one) => one.reductions.iter().for_each(|one| target(&one.target)),
+            Kind::Parallel(node) => node.reductions.iter().for_each(|reduction| target(&reduction.target)),
             _ => {}
         });
         body.each(&mut |statement| match &statement.kind {
@@ -161,10 +161,17 @@ impl Writer<'_> {
         }
     }
 
-    fn write_task(&mut self, task: u32, one: &Parallel, captured: &Captured, random: bool, failure: bool) {
+    fn write_task(
+        &mut self,
+        task: u32,
+        loop_stmt: &Parallel,
+        captured: &Captured,
+        random: bool,
+        failure: bool,
+    ) {
         let outer = self.begin_functions(Role::Task);
         self.begin_context(task, random, failure);
-        for (at, variable) in one.variables.iter().enumerate() {
+        for (at, variable) in loop_stmt.variables.iter().enumerate() {
             let t = self.type_of(*variable);
             self.push(&format!("{t} from{at}; i64 count{at};"));
         }
@@ -172,11 +179,11 @@ impl Writer<'_> {
         self.push(&format!("static void kp_task{task}(void *kp_context, i64 kp_begin, i64 kp_end) {{"));
         self.level += 1;
         self.open_context(task, captured);
-        self.begin_ticks(&one.body);
+        self.begin_ticks(&loop_stmt.body);
         if random {
             self.push("const u64 kp_key = c->kp_key;");
         }
-        for reduction in &one.reductions {
+        for reduction in &loop_stmt.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
             let start = identity(reduction.op, scalar);
             let start = self.constant(scalar, start);
@@ -184,8 +191,8 @@ impl Writer<'_> {
                 format!("{} {} = {start};", self.type_of(reduction.local), self.local_name(reduction.local));
             self.push(&text);
         }
-        self.loops(one, random);
-        for reduction in &one.reductions {
+        self.loops(loop_stmt, random);
+        for reduction in &loop_stmt.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
             let helper = self.functions.atomic(reduction.op, scalar, scalar);
             let target = self.target(&reduction.target);
@@ -259,9 +266,9 @@ impl Writer<'_> {
     }
 
     /// The loops over a piece: rows of the last dimension, so that compilers see a plain loop.
-    fn loops(&mut self, one: &Parallel, random: bool) {
-        let last = one.variables.len() - 1;
-        let (t, name) = (self.type_of(one.variables[last]), self.local_name(one.variables[last]));
+    fn loops(&mut self, loop_stmt: &Parallel, random: bool) {
+        let last = loop_stmt.variables.len() - 1;
+        let (t, name) = (self.type_of(loop_stmt.variables[last]), self.local_name(loop_stmt.variables[last]));
         let (mut begin, mut end) = ("kp_begin".to_owned(), "kp_end".to_owned());
         if last > 0 {
             self.push(&format!("const i64 kp_row = c->count{last};"));
@@ -269,7 +276,8 @@ impl Writer<'_> {
             self.level += 1;
             self.push("i64 kp_rest = kp_r;");
             for at in (0..last).rev() {
-                let (t, name) = (self.type_of(one.variables[at]), self.local_name(one.variables[at]));
+                let (t, name) =
+                    (self.type_of(loop_stmt.variables[at]), self.local_name(loop_stmt.variables[at]));
                 if at == 0 {
                     self.push(&format!("const {t} {name} = ({t})(c->from{at} + kp_rest);"));
                 } else {
@@ -284,7 +292,7 @@ impl Writer<'_> {
         self.push(&format!(
             "const {t} kp_low = ({t})(c->from{last} + {begin}), kp_high = ({t})(c->from{last} + {end});"
         ));
-        if is_simple(&one.body) {
+        if is_simple(&loop_stmt.body) {
             self.push("KP_INDEPENDENT");
         }
         self.push(&format!("for ({t} {name} = kp_low; {name} < kp_high; ++{name}) {{"));
@@ -295,10 +303,10 @@ impl Writer<'_> {
                 "const u64 kp_at = (u64)({row}(i64){name} - (i64)c->from{last}); u32 kp_n = 0;"
             ));
         }
-        if has_ticks(&one.body) {
-            self.tick(&straight_cost(&one.body).to_string());
+        if has_ticks(&loop_stmt.body) {
+            self.tick(&straight_cost(&loop_stmt.body).to_string());
         }
-        self.block_inside(&one.body);
+        self.block_inside(&loop_stmt.body);
         self.level -= 1;
         self.push("}");
         if last > 0 {
@@ -324,10 +332,10 @@ fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
         match &statement.kind {
             Kind::Let(id, _) | Kind::Random(id) => drop(into.insert(*id)),
             Kind::Atomic(atomic) => into.extend(atomic.old),
-            Kind::For(one) => drop(into.insert(one.variable)),
-            Kind::Parallel(one) => {
-                into.extend(&one.variables);
-                into.extend(one.reductions.iter().map(|reduction| reduction.local));
+            Kind::For(loop_stmt) => drop(into.insert(loop_stmt.variable)),
+            Kind::Parallel(loop_stmt) => {
+                into.extend(&loop_stmt.variables);
+                into.extend(loop_stmt.reductions.iter().map(|reduction| reduction.local));
             }
             _ => {}
         }

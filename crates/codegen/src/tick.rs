@@ -28,16 +28,16 @@ pub(crate) enum Ticks {
 }
 
 impl Ticks {
-    pub(crate) fn of(one: &For) -> Self {
-        Self::decide(one, Look::at(&one.body))
+    pub(crate) fn of(loop_stmt: &For) -> Self {
+        Self::decide(loop_stmt, Look::at(&loop_stmt.body))
     }
 
-    fn decide(one: &For, body: Look) -> Self {
-        if body.ticks || one.body.leaves_loop() {
+    fn decide(loop_stmt: &For, body: Look) -> Self {
+        if body.ticks || loop_stmt.body.leaves_loop() {
             return Self::Turns;
         }
         let each = body.cost();
-        match trips(one) {
+        match trips(loop_stmt) {
             Some(trips) if trips.saturating_mul(each) < SHORT => Self::Never,
             _ => Self::Strips((PATIENCE / each).max(1)),
         }
@@ -55,31 +55,31 @@ struct Look {
 
 impl Look {
     fn at(block: &Block) -> Self {
-        let mut found = Self { ticks: false, tenths: 2 };
+        let mut look = Self { ticks: false, tenths: 2 };
         for statement in &block.statements {
             let own = cost_of_statement(&statement.kind);
-            found.tenths += own;
+            look.tenths += own;
             match &statement.kind {
-                Kind::For(one) => {
-                    let body = Self::at(&one.body);
-                    match (Ticks::decide(one, body), trips(one)) {
+                Kind::For(loop_stmt) => {
+                    let body = Self::at(&loop_stmt.body);
+                    match (Ticks::decide(loop_stmt, body), trips(loop_stmt)) {
                         (Ticks::Never, Some(trips)) => {
-                            found.tenths += body.tenths.saturating_mul(trips);
+                            look.tenths += body.tenths.saturating_mul(trips);
                         }
-                        _ => found.ticks = true,
+                        _ => look.ticks = true,
                     }
                 }
-                Kind::Loop(_) => found.ticks = true,
+                Kind::Loop(_) => look.ticks = true,
                 Kind::Parallel(_) | Kind::Sections(_) => {}
                 kind => kind.parts(&mut |_| {}, &mut |inner| {
                     let inner = Self::at(inner);
-                    found.ticks |= inner.ticks;
-                    found.tenths += inner.tenths;
+                    look.ticks |= inner.ticks;
+                    look.tenths += inner.tenths;
                 }),
             }
-            found.tenths = found.tenths.min(1 << 40);
+            look.tenths = look.tenths.min(1 << 40);
         }
-        found
+        look
     }
 
     fn cost(self) -> u64 {
@@ -88,8 +88,8 @@ impl Look {
 }
 
 /// How often a loop runs, if that is known.
-fn trips(one: &For) -> Option<u64> {
-    match (&one.from, &one.to) {
+fn trips(loop_stmt: &For) -> Option<u64> {
+    match (&loop_stmt.from, &loop_stmt.to) {
         (Expr::Const(scalar, from), Expr::Const(_, to)) => {
             let (from, to) = (fold::whole(*scalar, *from), fold::whole(*scalar, *to));
             u64::try_from((to - from).max(0)).ok()
@@ -105,9 +105,9 @@ pub(crate) fn has_ticks(block: &Block) -> bool {
 
 /// Whether a block runs something that may have been stopped.
 pub(crate) fn can_stop(block: &Block) -> bool {
-    let mut found = has_ticks(block);
-    block.each(&mut |statement| found |= matches!(statement.kind, Kind::Parallel(_) | Kind::Sections(_)));
-    found
+    let mut stops = has_ticks(block);
+    block.each(&mut |statement| stops |= matches!(statement.kind, Kind::Parallel(_) | Kind::Sections(_)));
+    stops
 }
 
 /// About how many nanoseconds a block takes, loops aside that count for themselves.
@@ -154,24 +154,24 @@ impl Writer<'_> {
     }
 
     /// A loop in order.
-    pub(crate) fn for_loop(&mut self, one: &For) {
-        let (from, to) = (self.bare(&one.from), self.bare(&one.to));
-        let (t, name) = (self.type_of(one.variable), self.local_name(one.variable));
+    pub(crate) fn for_loop(&mut self, loop_stmt: &For) {
+        let (from, to) = (self.bare(&loop_stmt.from), self.bare(&loop_stmt.to));
+        let (t, name) = (self.type_of(loop_stmt.variable), self.local_name(loop_stmt.variable));
         let end = format!("{name}_end");
-        let ticks = Ticks::of(one);
+        let ticks = Ticks::of(loop_stmt);
         let Ticks::Strips(strip) = ticks else {
             self.push(&format!("for ({t} {name} = {from}, {end} = {to}; {name} < {end}; ++{name}) {{"));
             self.level += 1;
             if ticks == Ticks::Turns {
-                self.tick(&straight_cost(&one.body).to_string());
+                self.tick(&straight_cost(&loop_stmt.body).to_string());
             }
-            self.block_inside(&one.body);
+            self.block_inside(&loop_stmt.body);
             self.level -= 1;
             self.push("}");
             return;
         };
         // A strip never reaches beyond what the type of the variable can hold.
-        let most = match self.kernel.locals[one.variable as usize].scalar {
+        let most = match self.kernel.locals[loop_stmt.variable as usize].scalar {
             Scalar::I64 | Scalar::U64 => u64::MAX >> 1,
             scalar => u64::MAX >> (65 - scalar.bits()),
         };
@@ -183,10 +183,10 @@ impl Writer<'_> {
         ));
         self.push(&format!("for ({t} {name} = {name}_at; {name} < {name}_stop; ++{name}) {{"));
         self.level += 1;
-        self.block_inside(&one.body);
+        self.block_inside(&loop_stmt.body);
         self.level -= 1;
         self.push("}");
-        self.tick(&format!("(i64)((u64){name}_stop - (u64){name}_at) * {}", straight_cost(&one.body)));
+        self.tick(&format!("(i64)((u64){name}_stop - (u64){name}_at) * {}", straight_cost(&loop_stmt.body)));
         self.push(&format!("{name}_at = {name}_stop;"));
         self.level -= 1;
         self.push("}");

@@ -78,8 +78,8 @@ pub enum ParseFingerprintError {
 impl fmt::Display for ParseFingerprintError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length(found) => {
-                write!(f, "a fingerprint has 64 hexadecimal digits, found {found} characters")
+            Self::Length(length) => {
+                write!(f, "a fingerprint has 64 hexadecimal digits, found {length} characters")
             }
             Self::Digit(at) => {
                 write!(f, "a fingerprint has only hexadecimal digits, found something else at position {at}")

@@ -168,8 +168,8 @@ fn the_vectors_of_a_version_never_change() {
     assert_eq!(json["domain"], tag::DOMAIN);
     let pinned = PINNED.iter().find(|(version, _)| *version == ENCODING_VERSION);
     let (_, pinned) = pinned.expect("a new version of the encoding needs its vectors pinned here");
-    let found = blake3::hash(text.as_bytes()).to_hex();
-    assert_eq!(found.as_str(), *pinned, "the encoding changed: raise ENCODING_VERSION and add new vectors");
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    assert_eq!(hash.as_str(), *pinned, "the encoding changed: raise ENCODING_VERSION and add new vectors");
 }
 
 /// A plain value with an encoding of its own, for what the standard types do not cover in one type.
@@ -280,7 +280,7 @@ fn rust_types_that_equal_python_types() {
         ("none", fingerprint(&None::<u8>)),
         ("astral", fingerprint(&'🦀')),
     ];
-    for (name, found) in checks {
-        assert_eq!(found.hex(), by_name[name], "{name}");
+    for (name, digest) in checks {
+        assert_eq!(digest.hex(), by_name[name], "{name}");
     }
 }

@@ -188,9 +188,9 @@ proptest! {
     fn an_item_can_be_read_back(value in values()) {
         let bytes = encoded(&value);
         let mut reader = Reader(&bytes);
-        if let Some(found) = reader.item() {
+        if let Some(item) = reader.item() {
             prop_assert!(reader.0.is_empty());
-            prop_assert_eq!(found, value);
+            prop_assert_eq!(item, value);
         } else {
             prop_assert!(bytes.len() <= tag::INLINE_LIMIT);
         }
@@ -198,19 +198,19 @@ proptest! {
 
     /// No item is the beginning of another, so items can follow each other without separators.
     #[test]
-    fn items_are_prefix_free(one in values(), other in values()) {
-        let (one_bytes, other_bytes) = (encoded(&one), encoded(&other));
-        if one != other && one_bytes[0] != tag::DIGEST && other_bytes[0] != tag::DIGEST {
-            prop_assert!(!one_bytes.starts_with(&other_bytes) && !other_bytes.starts_with(&one_bytes));
+    fn items_are_prefix_free(value in values(), other in values()) {
+        let (value_bytes, other_bytes) = (encoded(&value), encoded(&other));
+        if value != other && value_bytes[0] != tag::DIGEST && other_bytes[0] != tag::DIGEST {
+            prop_assert!(!value_bytes.starts_with(&other_bytes) && !other_bytes.starts_with(&value_bytes));
         }
     }
 
     #[test]
-    fn different_values_differ_and_neighbours_do_not_leak(one in values(), other in values()) {
+    fn different_values_differ_and_neighbours_do_not_leak(value in values(), other in values()) {
         let alone = |value: &Value| { let mut stream = Stream::new(); write(&mut stream, value); stream.finish() };
-        prop_assert_eq!(one == other, alone(&one) == alone(&other));
-        let joined = Value::List(vec![one.clone(), other.clone()]);
-        let nested = Value::List(vec![Value::List(vec![one, other])]);
+        prop_assert_eq!(value == other, alone(&value) == alone(&other));
+        let joined = Value::List(vec![value.clone(), other.clone()]);
+        let nested = Value::List(vec![Value::List(vec![value, other])]);
         prop_assert_ne!(alone(&joined), alone(&nested));
     }
 

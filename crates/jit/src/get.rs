@@ -141,17 +141,17 @@ impl<T: Clone> Jit<T> {
                         leading.land(&executable);
                         return Ok(Found { executable, origin: Origin::Loaded });
                     }
-                    let found = make(store, work, is_nested)?;
-                    state.executables.keep(place, found.executable.clone());
-                    leading.land(&found.executable);
-                    return Ok(found);
+                    let outcome = make(store, work, is_nested)?;
+                    state.executables.keep(place, outcome.executable.clone());
+                    leading.land(&outcome.executable);
+                    return Ok(outcome);
                 }
                 Role::Use(executable) => return Ok(Found { executable, origin: Origin::Loaded }),
                 Role::Again => {}
                 Role::Alone => {
-                    let found = make(store, work, true)?;
-                    state.executables.keep(place, found.executable.clone());
-                    return Ok(found);
+                    let outcome = make(store, work, true)?;
+                    state.executables.keep(place, outcome.executable.clone());
+                    return Ok(outcome);
                 }
             }
         }

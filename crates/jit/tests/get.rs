@@ -108,8 +108,8 @@ fn another_dispatcher_finds_what_was_published() {
     let mut fixture = Fixture::new();
     fixture.get(1, &|| Ok(7)).unwrap();
     fixture.jit = Jit::new(8);
-    let found = fixture.get(1, NEVER).unwrap();
-    assert_eq!((*found.executable, found.origin), (7, Origin::Stored(How::Memory)));
+    let outcome = fixture.get(1, NEVER).unwrap();
+    assert_eq!((*outcome.executable, outcome.origin), (7, Origin::Stored(How::Memory)));
     fixture.jit.clear();
     assert!(fixture.jit.is_empty());
     assert_eq!(fixture.get(1, NEVER).unwrap().origin, Origin::Stored(How::Memory));
@@ -140,7 +140,7 @@ fn the_least_recently_used_are_loaded_again() {
 fn one_thread_works_and_all_get_the_same() {
     let fixture = Fixture::new();
     let barrier = Barrier::new(8);
-    let found: Vec<_> = std::thread::scope(|scope| {
+    let executables: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
@@ -151,7 +151,7 @@ fn one_thread_works_and_all_get_the_same() {
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(found.iter().all(|one| Arc::ptr_eq(one, &found[0])));
+    assert!(executables.iter().all(|executable| Arc::ptr_eq(executable, &executables[0])));
     assert_eq!(fixture.counts.all(), (1, 1));
 }
 
@@ -171,7 +171,7 @@ fn those_who_waited_for_a_failure_try_themselves() {
                 Err("no memory".to_owned())
             };
             let failing = std::sync::Mutex::new(failing);
-            fixture.get(1, &|| (failing.lock().unwrap())()).map(|found| *found.executable)
+            fixture.get(1, &|| (failing.lock().unwrap())()).map(|outcome| *outcome.executable)
         });
         wait.recv().unwrap();
         assert_eq!(*fixture.get(1, &|| Ok(8)).unwrap().executable, 8);
@@ -201,9 +201,9 @@ fn waiting_ends_when_it_is_interrupted() {
         let manifest = manifest(1);
         let place = Place { key: manifest.key(), device: 0 };
         let mut work = Numbers { counts: &fixture.counts, compile: NEVER, is_interrupted: true };
-        let found =
+        let outcome =
             fixture.jit.get(place, "number", Some((&fixture.store, &Request::new(&manifest))), &mut work);
-        assert_eq!(found.map(|found| *found.executable), Err("interrupted".to_owned()));
+        assert_eq!(outcome.map(|outcome| *outcome.executable), Err("interrupted".to_owned()));
         go.send(()).unwrap();
     });
 }
@@ -233,8 +233,8 @@ fn without_a_store_nothing_is_published() {
     let fixture = Fixture::new();
     let place = Place { key: manifest(1).key(), device: 0 };
     let mut work = Numbers { counts: &fixture.counts, compile: &|| Ok(7), is_interrupted: false };
-    let found = fixture.jit.get(place, "number", None, &mut work).unwrap();
-    assert_eq!((*found.executable, found.origin), (7, Origin::Made));
+    let outcome = fixture.jit.get(place, "number", None, &mut work).unwrap();
+    assert_eq!((*outcome.executable, outcome.origin), (7, Origin::Made));
     assert!(!fixture.store.contains(&place.key));
     assert_eq!(fixture.jit.get(place, "number", None, &mut work).unwrap().origin, Origin::Loaded);
     assert_eq!(fixture.counts.all(), (1, 0));
@@ -267,8 +267,8 @@ fn what_fails_to_load_is_not_remembered() {
     let manifest = manifest(1);
     let place = Place { key: manifest.key(), device: 0 };
     let request = Request::new(&manifest);
-    let found = fixture.jit.get(place, "number", Some((&fixture.store, &request)), &mut Failing);
-    assert_eq!(found.map(|found| *found.executable), Err("not for this machine".to_owned()));
+    let outcome = fixture.jit.get(place, "number", Some((&fixture.store, &request)), &mut Failing);
+    assert_eq!(outcome.map(|outcome| *outcome.executable), Err("not for this machine".to_owned()));
     // The artifact is good, and another loader may take it.
     assert_eq!(*fixture.get(1, NEVER).unwrap().executable, 1);
 }

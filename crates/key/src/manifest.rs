@@ -83,9 +83,9 @@ impl Manifest {
         if bytes.len() > MOST_BYTES {
             return Err(ManifestError::Length(bytes.len()));
         }
-        let found: Version = serde_json::from_slice(bytes)?;
-        if found.manifest != MANIFEST_VERSION {
-            return Err(ManifestError::Version(found.manifest));
+        let version: Version = serde_json::from_slice(bytes)?;
+        if version.manifest != MANIFEST_VERSION {
+            return Err(ManifestError::Version(version.manifest));
         }
         Ok(serde_json::from_slice(bytes)?)
     }

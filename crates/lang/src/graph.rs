@@ -114,26 +114,26 @@ impl Reader {
                     let task = self.task(true, site, gate, &[statement]);
                     nodes.push(task);
                 }
-                Kind::DoWhile(one) => {
+                Kind::DoWhile(do_while) => {
                     self.end_row(&mut row, &mut nodes);
                     let id = self.graph.loops.len() as u32;
-                    self.graph.loops.push(Loop { counter: one.counter, parent: self.parent });
+                    self.graph.loops.push(Loop { counter: do_while.counter, parent: self.parent });
                     let outer = self.parent.replace(id);
-                    let body = self.block(&one.body);
+                    let body = self.block(&do_while.body);
                     self.parent = outer;
                     nodes.push(Node::Loop(id, site, body));
                 }
-                Kind::Checkpoint(one) => {
+                Kind::Checkpoint(checkpoint) => {
                     self.end_row(&mut row, &mut nodes);
-                    let gate = self.new_gate(Some(one.label), one.flag);
+                    let gate = self.new_gate(Some(checkpoint.label), checkpoint.flag);
                     let outer = self.gate.replace(gate);
-                    let body = self.block(&one.body);
+                    let body = self.block(&checkpoint.body);
                     self.gate = outer;
                     nodes.push(Node::Checkpoint(gate, site, body));
                 }
                 Kind::Sections(sections) => {
                     self.end_row(&mut row, &mut nodes);
-                    let sections = sections.iter().map(|one| self.block(one)).collect();
+                    let sections = sections.iter().map(|section| self.block(section)).collect();
                     nodes.push(Node::Sections(site, sections));
                 }
                 // Part of whatever uses it.
@@ -194,8 +194,8 @@ impl Reader {
         let (mut reads, mut writes) = (FxHashSet::default(), FxHashSet::default());
         let block = Block { locals: Vec::new(), statements: vec![statement.clone()] };
         block.each_expr(&mut |expr| {
-            expr.any(&mut |one| {
-                match one {
+            expr.any(&mut |inner| {
+                match inner {
                     Expr::Load(place) => drop(reads.insert(place.array)),
                     Expr::Local(id) => reads.extend(self.reads.get(id).into_iter().flatten()),
                     _ => {}
@@ -212,7 +212,9 @@ impl Reader {
             };
             match &statement.kind {
                 Kind::Atomic(atomic) => changes(&atomic.target),
-                Kind::Parallel(one) => one.reductions.iter().for_each(|one| changes(&one.target)),
+                Kind::Parallel(node) => {
+                    node.reductions.iter().for_each(|reduction| changes(&reduction.target))
+                }
                 Kind::Store(place, _) => drop(writes.insert(place.array)),
                 _ => {}
             }
@@ -233,20 +235,22 @@ pub fn rematerialised(kernel: &Kernel) -> FxHashSet<LocalId> {
     kernel.body.each(&mut |statement| match &statement.kind {
         Kind::Let(id, _) | Kind::Set(id, _) => *sets.entry((*id, 0)).or_default() += 1,
         Kind::SetLane(id, Expr::Const(_, at), _) => *sets.entry((*id, *at)).or_default() += 1,
-        Kind::Parallel(one) => unclear.extend(one.reductions.iter().filter_map(|one| one.target.local())),
+        Kind::Parallel(node) => {
+            unclear.extend(node.reductions.iter().filter_map(|reduction| reduction.target.local()))
+        }
         kind => unclear.extend(kind.sets()),
     });
     // A vector is known if all that is set of it is, and what depends on one that is not is not known either.
     loop {
-        let mut once = Once { sets: &sets, unclear: &unclear, found: FxHashSet::default() };
+        let mut once = Once { sets: &sets, unclear: &unclear, fixed: FxHashSet::default() };
         once.block(&kernel.body);
-        let found = once.found;
+        let fixed = once.fixed;
         let partly: Vec<LocalId> =
-            sets.keys().filter(|place| !found.contains(place)).map(|(id, _)| *id).collect();
+            sets.keys().filter(|place| !fixed.contains(place)).map(|(id, _)| *id).collect();
         let before = unclear.len();
         unclear.extend(partly);
         if unclear.len() == before {
-            return found.into_iter().map(|(id, _)| id).filter(|id| !unclear.contains(id)).collect();
+            return fixed.into_iter().map(|(id, _)| id).filter(|id| !unclear.contains(id)).collect();
         }
     }
 }
@@ -254,7 +258,7 @@ pub fn rematerialised(kernel: &Kernel) -> FxHashSet<LocalId> {
 struct Once<'k> {
     sets: &'k FxHashMap<(LocalId, u64), u32>,
     unclear: &'k FxHashSet<LocalId>,
-    found: FxHashSet<(LocalId, u64)>,
+    fixed: FxHashSet<(LocalId, u64)>,
 }
 
 impl Once<'_> {
@@ -263,8 +267,8 @@ impl Once<'_> {
             match &statement.kind {
                 Kind::Let(id, value) | Kind::Set(id, value) => self.set((*id, 0), value),
                 Kind::SetLane(id, Expr::Const(_, at), value) => self.set((*id, *at), value),
-                Kind::DoWhile(one) => self.block(&one.body),
-                Kind::Checkpoint(one) => self.block(&one.body),
+                Kind::DoWhile(do_while) => self.block(&do_while.body),
+                Kind::Checkpoint(checkpoint) => self.block(&checkpoint.body),
                 // Sections are functions of their own.
                 _ => {}
             }
@@ -272,17 +276,17 @@ impl Once<'_> {
     }
 
     fn set(&mut self, place: (LocalId, u64), value: &Expr) {
-        let is_fixed = !value.any(&mut |one| match one {
+        let is_fixed = !value.any(&mut |inner| match inner {
             Expr::Load(_) => true,
-            Expr::Local(id) => self.unclear.contains(id) || !self.found.contains(&(*id, 0)),
+            Expr::Local(id) => self.unclear.contains(id) || !self.fixed.contains(&(*id, 0)),
             Expr::Lane(id, at) => match &**at {
-                Expr::Const(_, at) => self.unclear.contains(id) || !self.found.contains(&(*id, *at)),
+                Expr::Const(_, at) => self.unclear.contains(id) || !self.fixed.contains(&(*id, *at)),
                 _ => true,
             },
             _ => false,
         });
         if is_fixed && self.sets.get(&place) == Some(&1) {
-            self.found.insert(place);
+            self.fixed.insert(place);
         }
     }
 }
@@ -307,18 +311,18 @@ pub fn not_live_at_resume(kernel: &Kernel) -> Option<NotLive> {
     let mut all: Vec<(&LocalId, &Mentions)> =
         scan.mentions.iter().filter(|(id, _)| !known.contains(id)).collect();
     all.sort_unstable_by_key(|(id, _)| **id);
-    for (local, one) in all {
-        let (mut first, mut last) = (one.first, one.last);
+    for (local, mentions) in all {
+        let (mut first, mut last) = (mentions.first, mentions.last);
         for (begin, end) in &scan.loops {
             // What lives outside of a loop goes from one iteration to the next.
-            let is_inside = one.places.iter().any(|(at, _)| begin <= at && at < end);
-            let is_outer = one.declared.unwrap_or(one.first) < *begin;
+            let is_inside = mentions.places.iter().any(|(at, _)| begin <= at && at < end);
+            let is_outer = mentions.declared.unwrap_or(mentions.first) < *begin;
             if is_inside && is_outer {
                 (first, last) = (first.min(*begin), last.max(end - 1));
             }
         }
         if let Some((place, label)) = scan.labels.iter().find(|(at, _)| first < *at && *at <= last) {
-            let after = one.places.iter().find(|(at, _)| place < at).or(one.places.last());
+            let after = mentions.places.iter().find(|(at, _)| place < at).or(mentions.places.last());
             return Some(NotLive { local: *local, label: *label, site: after.and_then(|(_, site)| *site) });
         }
     }
@@ -354,23 +358,23 @@ impl Scan {
             self.at += 1;
             match &statement.kind {
                 Kind::At(site) => self.site = Some(*site),
-                Kind::DoWhile(one) => {
+                Kind::DoWhile(do_while) => {
                     let begin = self.at;
                     self.at += 1;
-                    self.block(&one.body);
+                    self.block(&do_while.body);
                     self.at += 1;
                     self.loops.push((begin, self.at));
                 }
-                Kind::Checkpoint(one) => {
-                    self.labels.push((self.at, one.label));
-                    self.block(&one.body);
+                Kind::Checkpoint(checkpoint) => {
+                    self.labels.push((self.at, checkpoint.label));
+                    self.block(&checkpoint.body);
                 }
                 kind => {
                     if let Kind::Let(id, _) = kind {
                         self.declare(*id);
                     }
-                    let one = Block { locals: Vec::new(), statements: vec![statement.clone()] };
-                    one.each_expr(&mut |expr| {
+                    let single = Block { locals: Vec::new(), statements: vec![statement.clone()] };
+                    single.each_expr(&mut |expr| {
                         expr.any(&mut |inner| {
                             if let Expr::Local(id) | Expr::Lane(id, _) = inner {
                                 self.mention(*id);
@@ -378,12 +382,13 @@ impl Scan {
                             false
                         });
                     });
-                    one.each(&mut |inner| {
+                    single.each(&mut |inner| {
                         inner.kind.sets().into_iter().for_each(|id| self.mention(id));
                         match &inner.kind {
                             Kind::Atomic(atomic) => atomic.old.into_iter().for_each(|id| self.mention(id)),
-                            Kind::Parallel(one) => {
-                                let targets = one.reductions.iter().filter_map(|one| one.target.local());
+                            Kind::Parallel(node) => {
+                                let targets =
+                                    node.reductions.iter().filter_map(|reduction| reduction.target.local());
                                 targets.for_each(|id| self.mention(id));
                             }
                             _ => {}
@@ -403,10 +408,10 @@ impl Scan {
     fn mention(&mut self, id: LocalId) {
         let (at, site) = (self.at, self.site);
         let none = || Mentions { first: at, last: at, places: Vec::new(), declared: None };
-        let one = self.mentions.entry(id).or_insert_with(none);
-        (one.first, one.last) = (one.first.min(at), one.last.max(at));
-        if one.places.last() != Some(&(at, site)) {
-            one.places.push((at, site));
+        let mentions = self.mentions.entry(id).or_insert_with(none);
+        (mentions.first, mentions.last) = (mentions.first.min(at), mentions.last.max(at));
+        if mentions.places.last() != Some(&(at, site)) {
+            mentions.places.push((at, site));
         }
     }
 }

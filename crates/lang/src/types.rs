@@ -70,7 +70,7 @@ impl Scalar {
     /// The type of a name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        Self::ALL.into_iter().find(|scalar| scalar.name() == name)
     }
 
     /// How many bits a number has.
@@ -116,7 +116,7 @@ impl Scalar {
     pub fn promote(self, other: Self) -> Self {
         match (self, other) {
             (Self::Bool, Self::Bool) => Self::I32,
-            (Self::Bool, one) | (one, Self::Bool) => one,
+            (Self::Bool, scalar) | (scalar, Self::Bool) => scalar,
             (a, b) if a == b => a,
             (a, b) if a.is_float() && b.is_float() => {
                 if a.bits() >= b.bits() {
@@ -220,9 +220,9 @@ mod tests {
     fn mixing_is_commutative_and_never_narrows() {
         for a in Scalar::ALL {
             for b in Scalar::ALL {
-                let found = a.promote(b);
-                assert_eq!(found, b.promote(a), "{a} {b}");
-                assert!(found.bits() >= a.bits() || found.is_float() && !a.is_float(), "{a} {b}");
+                let promoted = a.promote(b);
+                assert_eq!(promoted, b.promote(a), "{a} {b}");
+                assert!(promoted.bits() >= a.bits() || promoted.is_float() && !a.is_float(), "{a} {b}");
             }
         }
         assert_eq!(Scalar::I32.promote(Scalar::U32), Scalar::U32);
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn names_lead_back() {
-        for one in Scalar::ALL {
-            assert_eq!(Scalar::of_name(one.name()), Some(one));
+        for scalar in Scalar::ALL {
+            assert_eq!(Scalar::of_name(scalar.name()), Some(scalar));
         }
         assert_eq!(Scalar::of_name("f8"), None);
     }

@@ -95,34 +95,34 @@ fn every_piece_of_a_graph_is_read_back() {
 
 #[test]
 fn graphs_that_make_no_sense_are_refused() {
-    let one = "(@1 checkpoint 0 _ (do)) (@1 checkpoint 1 _ (do))";
+    let pair = "(@1 checkpoint 0 _ (do)) (@1 checkpoint 1 _ (do))";
     let cases = [
-        (format!("(@1 checkpoint 1 _ (do)) {one}"), "out of order"),
+        (format!("(@1 checkpoint 1 _ (do)) {pair}"), "out of order"),
         ("(@1 checkpoint 0 _ (do))".to_owned(), "labels without checkpoints"),
         ("(@1 checkpoint 0 _ (do (@1 checkpoint 1 _ (do))))".to_owned(), "inside a task or another"),
-        (format!("{one} (@1 dowhile 0 (do))"), "not one `i32`"),
-        (format!("{one} (@1 dowhile 2 (do))"), "not one `i32`"),
-        (format!("{one} (@1 dowhile 9 (do))"), "not one `i32`"),
+        (format!("{pair} (@1 dowhile 0 (do))"), "not one `i32`"),
+        (format!("{pair} (@1 dowhile 2 (do))"), "not one `i32`"),
+        (format!("{pair} (@1 dowhile 9 (do))"), "not one `i32`"),
         (
-            format!("{one} (@1 if (bool 1) (then (@1 dowhile 1 (do))) (else))"),
+            format!("{pair} (@1 if (bool 1) (then (@1 dowhile 1 (do))) (else))"),
             "a loop of a graph inside a task",
         ),
-        (format!("{one} (@1 scope 1 (do (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
-        (format!("{one} (@1 sections (section (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
-        (format!("{one} (@1 sections (section (@1 sections)))"), "sections inside a task or each other"),
-        (format!("{one} (@1 sections (section (@1 return)))"), "a section that returns"),
-        (format!("{one} (@1 loop (do (@1 dowhile 1 (do (@1 break)))))"), "a loop of a graph inside a task"),
-        (format!("{one} (@1 dowhile 1 (do (@1 break)))"), "no loop to leave"),
-        (format!("{one} (@1 dowhile 1 (do (var 0))) (@1 set 0 (i32 1))"), "local 0 is not there"),
-        (format!("{one} (@1 at 4)"), "no site 4"),
+        (format!("{pair} (@1 scope 1 (do (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
+        (format!("{pair} (@1 sections (section (@1 dowhile 1 (do))))"), "a loop of a graph inside a task"),
+        (format!("{pair} (@1 sections (section (@1 sections)))"), "sections inside a task or each other"),
+        (format!("{pair} (@1 sections (section (@1 return)))"), "a section that returns"),
+        (format!("{pair} (@1 loop (do (@1 dowhile 1 (do (@1 break)))))"), "a loop of a graph inside a task"),
+        (format!("{pair} (@1 dowhile 1 (do (@1 break)))"), "no loop to leave"),
+        (format!("{pair} (@1 dowhile 1 (do (var 0))) (@1 set 0 (i32 1))"), "local 0 is not there"),
+        (format!("{pair} (@1 at 4)"), "no site 4"),
     ];
     for (body, expected) in cases {
         let error = verify(&parse(&graph(&body)).unwrap()).unwrap_err().to_string();
         assert!(error.contains(expected), "{body}: {error}");
     }
-    let same = graph(one).replace("-4", "3");
+    let same = graph(pair).replace("-4", "3");
     assert!(verify(&parse(&same).unwrap()).unwrap_err().to_string().contains("two checkpoints are 3"));
-    let none = graph(one).replace("(graph)", "");
+    let none = graph(pair).replace("(graph)", "");
     assert!(verify(&parse(&none).unwrap()).is_err());
 }
 

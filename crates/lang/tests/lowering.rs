@@ -56,7 +56,7 @@ impl Host for Program {
             line: 1,
             indent: 0,
             text: text.to_owned(),
-            parameters: inside.split(',').filter(|one| !one.is_empty()).map(parameter).collect(),
+            parameters: inside.split(',').filter(|part| !part.is_empty()).map(parameter).collect(),
             returns: Annotation::Missing,
         })
     }
@@ -93,7 +93,7 @@ fn argument(name: &str) -> Constant {
 fn lowered(functions: &[(&'static str, &'static str)], options: Options) -> Result<Lowered, LangError> {
     let mut program = Program { functions: functions.to_vec() };
     let source = program.function(0).unwrap();
-    let arguments = source.parameters.iter().map(|one| argument(&one.name)).collect();
+    let arguments = source.parameters.iter().map(|parameter| argument(&parameter.name)).collect();
     lower(&mut program, 0, arguments, options)
 }
 
@@ -116,9 +116,9 @@ fn check(functions: &[(&'static str, &'static str)], expected: &str) {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.collect::<Vec<_>>().join("\n")
     };
-    let found = trimmed(body);
-    let found = found.strip_suffix(")\n)").unwrap().trim();
-    assert_eq!(found, trimmed(expected), "found:\n{found}\n");
+    let printed = trimmed(body);
+    let printed = printed.strip_suffix(")\n)").unwrap().trim();
+    assert_eq!(printed, trimmed(expected), "found:\n{printed}\n");
 }
 
 #[test]
@@ -226,8 +226,11 @@ fn errors_say_where_through_functions() {
     )
     .unwrap_err();
     assert_eq!(error.code, Code::Attribute);
-    let places: Vec<_> =
-        error.trace.iter().map(|one| (one.function.as_str(), one.line, one.column, one.width)).collect();
+    let places: Vec<_> = error
+        .trace
+        .iter()
+        .map(|place| (place.function.as_str(), place.line, place.column, place.width))
+        .collect();
     assert_eq!(places, [("f", 3, 11, 4), ("g", 2, 11, 6)]);
     assert_eq!(error.trace[1].text, "    return n.nope");
 }
@@ -275,18 +278,21 @@ fn a_graph_has_tasks_loops_and_gates() {
     let labels = lowered.kernel.labels.as_ref().unwrap();
     assert_eq!((labels.len(), labels[0].name.as_str(), labels[0].value), (1, "STAGE", 9));
     assert_eq!(lowered.members, [Some(Member { handle: 77, is_named: true })]);
-    let found = graph_of(&lowered.kernel);
-    assert_eq!(found.loops, [Loop { counter: 1, parent: None }]);
+    let task_graph = graph_of(&lowered.kernel);
+    assert_eq!(task_graph.loops, [Loop { counter: 1, parent: None }]);
     let gate = |label, flag, parent| Gate { label, flag, parent };
     let expected = [gate(None, None, None), gate(Some(0), Some(2), Some(0)), gate(None, None, None)];
-    assert_eq!(found.gates, expected);
-    let [Node::Task(first), Node::Loop(0, Some(site), body), Node::Sections(_, sections)] = &found.nodes[..]
+    assert_eq!(task_graph.gates, expected);
+    let [Node::Task(first), Node::Loop(0, Some(site), body), Node::Sections(_, sections)] =
+        &task_graph.nodes[..]
     else {
-        panic!("{found:?}")
+        panic!("{task_graph:?}")
     };
     assert!(first.is_parallel && first.writes == [0] && first.reads.is_empty());
     assert_eq!(lowered.kernel.sites[*site as usize].statement, 3);
-    let [Node::Checkpoint(1, Some(site), inner), Node::Task(rest)] = &body[..] else { panic!("{found:?}") };
+    let [Node::Checkpoint(1, Some(site), inner), Node::Task(rest)] = &body[..] else {
+        panic!("{task_graph:?}")
+    };
     assert_eq!(lowered.kernel.sites[*site as usize].statement, 4);
     assert_eq!(inner.len(), 1);
     assert!(!rest.is_parallel && rest.reads == [1] && rest.writes == [0, 1]);

@@ -121,8 +121,8 @@ pub(crate) fn names(argument: &str, value: Option<&Bound<'_, PyAny>>) -> PyResul
     let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(None) };
     let wrong = || {
         let hint = if value.is_instance_of::<PyString>() { "\nhint: write it as (\"name\",)" } else { "" };
-        let found = short_repr(value);
-        PyTypeError::new_err(format!("`{argument}` is a sequence of names, found {found}{hint}"))
+        let repr = short_repr(value);
+        PyTypeError::new_err(format!("`{argument}` is a sequence of names, found {repr}{hint}"))
     };
     if value.is_instance_of::<PyString>() {
         return Err(wrong());

@@ -64,8 +64,8 @@ impl PyEntry {
         if self.entry.metadata().is_empty() {
             return Ok(py.None().into_bound(py));
         }
-        if let Some(found) = crate::plain::read(py, self.entry.metadata())? {
-            return Ok(found);
+        if let Some(metadata) = crate::plain::read(py, self.entry.metadata())? {
+            return Ok(metadata);
         }
         hooks::LOAD_PLAIN.get(py)?.call1((PyBytes::new(py, self.entry.metadata()),))
     }

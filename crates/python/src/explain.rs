@@ -156,15 +156,15 @@ impl Difference {
 
 /// The first places, at most `limit`, where two traced values differ.
 pub(crate) fn differences(left: &Trace, right: &Trace, limit: usize) -> Vec<Difference> {
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     let mut compared = FxHashSet::default();
     let mut pending = vec![(0, 0, "$".to_owned())];
     while let Some((a, b, path)) = pending.pop() {
-        if found.len() == limit {
+        if differences.len() == limit {
             break;
         }
-        let (one, other) = (&left.nodes[a], &right.nodes[b]);
-        if one.digest == other.digest {
+        let (left_node, right_node) = (&left.nodes[a], &right.nodes[b]);
+        if left_node.digest == right_node.digest {
             continue;
         }
         let (a, b) = (resolved(left, a), resolved(right, b));
@@ -172,14 +172,18 @@ pub(crate) fn differences(left: &Trace, right: &Trace, limit: usize) -> Vec<Diff
         if !compared.insert((a, b)) && !left.nodes[a].children.is_empty() {
             continue;
         }
-        let before = (pending.len(), found.len());
-        compare_parts(left, right, (a, b), &path, &mut pending, &mut found);
-        if (pending.len(), found.len()) == before {
-            found.push(Difference { path, left: Some(one.text.clone()), right: Some(other.text.clone()) });
+        let before = (pending.len(), differences.len());
+        compare_parts(left, right, (a, b), &path, &mut pending, &mut differences);
+        if (pending.len(), differences.len()) == before {
+            differences.push(Difference {
+                path,
+                left: Some(left_node.text.clone()),
+                right: Some(right_node.text.clone()),
+            });
         }
     }
-    found.truncate(limit);
-    found
+    differences.truncate(limit);
+    differences
 }
 
 /// Lines the parts of two values up by label.
@@ -189,32 +193,33 @@ fn compare_parts(
     (a, b): (usize, usize),
     path: &str,
     pending: &mut Vec<(usize, usize, String)>,
-    found: &mut Vec<Difference>,
+    differences: &mut Vec<Difference>,
 ) {
-    let (one, other) = (&left.nodes[a], &right.nodes[b]);
+    let (left_node, right_node) = (&left.nodes[a], &right.nodes[b]);
     // Values of different kinds are not compared part by part.
     let kind = |node: &Node| node.text.split(" of ").next().map(str::to_owned);
-    if one.children.is_empty() || other.children.is_empty() || kind(one) != kind(other) {
+    if left_node.children.is_empty() || right_node.children.is_empty() || kind(left_node) != kind(right_node)
+    {
         return;
     }
     let mut there: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    for &child in other.children.iter().rev() {
+    for &child in right_node.children.iter().rev() {
         there.entry(&right.nodes[child].label).or_default().push(child);
     }
     let mut pairs = Vec::new();
-    for &child in &one.children {
+    for &child in &left_node.children {
         let node = &left.nodes[child];
         let path = format!("{path}{}", node.label);
         match there.get_mut(node.label.as_str()).and_then(Vec::pop) {
             Some(partner) => pairs.push((child, partner, path)),
-            None => found.push(Difference { path, left: Some(node.text.clone()), right: None }),
+            None => differences.push(Difference { path, left: Some(node.text.clone()), right: None }),
         }
     }
     let mut left_over: Vec<usize> = there.into_values().flatten().collect();
     left_over.sort_unstable();
     for child in left_over {
         let node = &right.nodes[child];
-        found.push(Difference {
+        differences.push(Difference {
             path: format!("{path}{}", node.label),
             left: None,
             right: Some(node.text.clone()),

@@ -24,9 +24,9 @@ impl PyFingerprint {
     #[pyo3(signature = (value, /, *, durable=true))]
     fn parse(value: &Bound<'_, PyAny>, durable: bool) -> PyResult<Self> {
         let digest = if let Ok(bytes) = value.cast::<PyBytes>() {
-            let found = bytes.as_bytes();
-            let bytes = found.try_into().map_err(|_| {
-                PyValueError::new_err(format!("a fingerprint has 32 bytes, found {}", found.len()))
+            let raw = bytes.as_bytes();
+            let bytes = raw.try_into().map_err(|_| {
+                PyValueError::new_err(format!("a fingerprint has 32 bytes, found {}", raw.len()))
             })?;
             Fingerprint::from_bytes(bytes)
         } else {

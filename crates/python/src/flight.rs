@@ -19,7 +19,7 @@ pub(crate) struct PyFlights {
 /// What a mapping has under a key.
 fn look_up<'py>(cache: &Bound<'py, PyAny>, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match cache.get_item(key) {
-        Ok(found) => Ok(Some(found)),
+        Ok(value) => Ok(Some(value)),
         Err(error) if error.is_instance_of::<PyKeyError>(cache.py()) => Ok(None),
         Err(error) => Err(error),
     }
@@ -50,27 +50,27 @@ impl PyFlights {
         let deadline = Instant::now() + LONGEST_WAIT;
         let name = key.to_owned();
         loop {
-            if let Some(found) = look_up(cache, key)? {
-                return Ok(found);
+            if let Some(value) = look_up(cache, key)? {
+                return Ok(value);
             }
             let tick = &mut || Python::attach(|py| py.check_signals());
             match py.detach(|| flights.join(&name, deadline, tick))? {
                 Role::Lead(leading) => {
                     // Somebody may have landed since the look into the cache.
-                    if let Some(found) = look_up(cache, key)? {
-                        return Ok(found);
+                    if let Some(value) = look_up(cache, key)? {
+                        return Ok(value);
                     }
-                    let made = build.call0()?;
-                    cache.set_item(key, &made)?;
-                    leading.land(&Arc::new(made.clone().unbind()));
-                    return Ok(made);
+                    let value = build.call0()?;
+                    cache.set_item(key, &value)?;
+                    leading.land(&Arc::new(value.clone().unbind()));
+                    return Ok(value);
                 }
-                Role::Use(found) => return Ok(found.bind(py).clone()),
+                Role::Use(value) => return Ok(value.bind(py).clone()),
                 Role::Again => {}
                 Role::Alone => {
-                    let made = build.call0()?;
-                    cache.set_item(key, &made)?;
-                    return Ok(made);
+                    let value = build.call0()?;
+                    cache.set_item(key, &value)?;
+                    return Ok(value);
                 }
             }
         }

@@ -15,9 +15,10 @@ pub(crate) fn of<'py>(
     let graph = graph_of(kernel);
     let record = PyDict::new(py);
     record.set_item("arguments", arguments(py, kernel)?)?;
-    let loops = graph.loops.iter().map(|one| (one.counter, one.parent).into_pyobject(py));
+    let loops =
+        graph.loops.iter().map(|graph_loop| (graph_loop.counter, graph_loop.parent).into_pyobject(py));
     record.set_item("loops", lists(py, loops)?)?;
-    let gates = graph.gates.iter().map(|one| (one.label, one.flag, one.parent).into_pyobject(py));
+    let gates = graph.gates.iter().map(|gate| (gate.label, gate.flag, gate.parent).into_pyobject(py));
     record.set_item("gates", lists(py, gates)?)?;
     let labels = PyList::empty(py);
     for (label, member) in kernel.labels.iter().flatten().zip(members) {
@@ -41,71 +42,71 @@ fn lists<'py, T, E>(
 where
     PyErr: From<E>,
 {
-    let found = PyList::empty(py);
-    for one in all {
-        found.append(PyList::new(py, one?.into_any().try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?;
+    let rows = PyList::empty(py);
+    for row in all {
+        rows.append(PyList::new(py, row?.into_any().try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?;
     }
-    Ok(found)
+    Ok(rows)
 }
 
 /// The arguments by number: arrays, then numbers.
 fn arguments<'py>(py: Python<'py>, kernel: &Kernel) -> PyResult<Bound<'py, PyList>> {
-    let found = PyList::empty(py);
+    let arguments = PyList::empty(py);
     for array in &kernel.arrays {
-        let one = PyDict::new(py);
-        one.set_item("name", array.name.split('#').next())?;
-        one.set_item("kind", if array.origin == Origin::Argument { "array" } else { "field" })?;
-        one.set_item("dtype", array.scalar.name())?;
-        one.set_item("ndim", array.ndim)?;
-        found.append(one)?;
+        let argument = PyDict::new(py);
+        argument.set_item("name", array.name.split('#').next())?;
+        argument.set_item("kind", if array.origin == Origin::Argument { "array" } else { "field" })?;
+        argument.set_item("dtype", array.scalar.name())?;
+        argument.set_item("ndim", array.ndim)?;
+        arguments.append(argument)?;
     }
     for number in &kernel.numbers {
-        let one = PyDict::new(py);
-        one.set_item("name", &number.name)?;
-        one.set_item("kind", "number")?;
-        one.set_item("dtype", number.scalar.name())?;
-        found.append(one)?;
+        let argument = PyDict::new(py);
+        argument.set_item("name", &number.name)?;
+        argument.set_item("kind", "number")?;
+        argument.set_item("dtype", number.scalar.name())?;
+        arguments.append(argument)?;
     }
-    Ok(found)
+    Ok(arguments)
 }
 
 fn nodes<'py>(py: Python<'py>, all: &[Node]) -> PyResult<Bound<'py, PyList>> {
-    let found = PyList::empty(py);
+    let records = PyList::empty(py);
     for node in all {
-        let one = PyDict::new(py);
+        let record = PyDict::new(py);
         match node {
-            Node::Task(task) => fill_task(&one, task)?,
+            Node::Task(task) => fill_task(&record, task)?,
             Node::Loop(id, site, body) => {
-                one.set_item("kind", "loop")?;
-                one.set_item("id", id)?;
-                one.set_item("site", site)?;
-                one.set_item("nodes", nodes(py, body)?)?;
+                record.set_item("kind", "loop")?;
+                record.set_item("id", id)?;
+                record.set_item("site", site)?;
+                record.set_item("nodes", nodes(py, body)?)?;
             }
             Node::Checkpoint(gate, site, body) => {
-                one.set_item("kind", "checkpoint")?;
-                one.set_item("id", gate)?;
-                one.set_item("site", site)?;
-                one.set_item("nodes", nodes(py, body)?)?;
+                record.set_item("kind", "checkpoint")?;
+                record.set_item("id", gate)?;
+                record.set_item("site", site)?;
+                record.set_item("nodes", nodes(py, body)?)?;
             }
             Node::Sections(site, sections) => {
-                one.set_item("kind", "sections")?;
-                one.set_item("site", site)?;
+                record.set_item("kind", "sections")?;
+                record.set_item("site", site)?;
                 let sections =
                     sections.iter().map(|section| nodes(py, section)).collect::<PyResult<Vec<_>>>()?;
-                one.set_item("sections", PyList::new(py, sections)?)?;
+                record.set_item("sections", PyList::new(py, sections)?)?;
             }
         }
-        found.append(one)?;
+        records.append(record)?;
     }
-    Ok(found)
+    Ok(records)
 }
 
-fn fill_task(one: &Bound<'_, PyDict>, task: &Task) -> PyResult<()> {
-    one.set_item("kind", "task")?;
-    one.set_item("id", task.id)?;
-    one.set_item("parallel", task.is_parallel)?;
-    one.set_item("site", task.site)?;
-    one.set_item("gate", task.gate)?;
-    one.set_item("reads", &task.reads)?;
-    one.set_item("writes", &task.writes)
+fn fill_task(record: &Bound<'_, PyDict>, task: &Task) -> PyResult<()> {
+    record.set_item("kind", "task")?;
+    record.set_item("id", task.id)?;
+    record.set_item("parallel", task.is_parallel)?;
+    record.set_item("site", task.site)?;
+    record.set_item("gate", task.gate)?;
+    record.set_item("reads", &task.reads)?;
+    record.set_item("writes", &task.writes)
 }

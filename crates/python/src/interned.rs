@@ -13,32 +13,32 @@ use pyo3::types::PyString;
 /// A name, once it is made.
 pub(crate) struct Interned {
     text: &'static str,
-    found: AtomicPtr<ffi::PyObject>,
+    object: AtomicPtr<ffi::PyObject>,
 }
 
 impl Interned {
     pub(crate) const fn new(text: &'static str) -> Self {
-        Self { text, found: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { text, object: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The name.
     #[inline]
     pub(crate) fn get<'py>(&'static self, py: Python<'py>) -> &'py Bound<'py, PyString> {
-        if self.found.load(Ordering::Acquire).is_null() {
+        if self.object.load(Ordering::Acquire).is_null() {
             self.make(py);
         }
         // SAFETY: it is set, to a reference of its own, and never changes again; a `Py` is that pointer.
-        let made: &'py Py<PyString> = unsafe { &*self.found.as_ptr().cast::<Py<PyString>>().cast_const() };
-        made.bind(py)
+        let name: &'py Py<PyString> = unsafe { &*self.object.as_ptr().cast::<Py<PyString>>().cast_const() };
+        name.bind(py)
     }
 
     #[cold]
     fn make(&self, py: Python<'_>) {
-        let made = PyString::intern(py, self.text).unbind().into_ptr();
+        let name = PyString::intern(py, self.text).unbind().into_ptr();
         let null = std::ptr::null_mut();
-        if self.found.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if self.object.compare_exchange(null, name, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: a reference of our own, which nobody has seen.
-            unsafe { ffi::Py_DECREF(made) };
+            unsafe { ffi::Py_DECREF(name) };
         }
     }
 }

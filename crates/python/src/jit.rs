@@ -44,8 +44,8 @@ impl Work for Calls<'_> {
 
     fn make(&mut self) -> PyResult<Executable> {
         Python::attach(|py| {
-            let made = self.compile.call0(py)?;
-            Ok(Arc::new(self.load.call1(py, (made,))?))
+            let compiled = self.compile.call0(py)?;
+            Ok(Arc::new(self.load.call1(py, (compiled,))?))
         })
     }
 
@@ -90,7 +90,7 @@ impl PyJit {
                 Some(Arc::clone(store.get().store()))
             }
         };
-        let found = py.detach(|| {
+        let outcome = py.detach(|| {
             let manifest = || Python::attach(|py| key.to_manifest(py));
             let request = Request::lazy(key.key, &key.name, &manifest);
             let progress = TerminalProgress::default();
@@ -99,9 +99,9 @@ impl PyJit {
             self.jit.get(place, &key.name, asked, &mut calls)
         });
         let said = store.map_or(Ok(()), |store| store.get().say(py));
-        let found = found?;
+        let outcome = outcome?;
         said?;
-        Ok((found.executable.clone_ref(py), found.origin == Origin::Loaded))
+        Ok((outcome.executable.clone_ref(py), outcome.origin == Origin::Loaded))
     }
 
     /// Forgets what is loaded.

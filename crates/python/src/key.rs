@@ -115,11 +115,11 @@ impl PyKey {
     /// The fingerprints of the components, by name, without those that every key has.
     #[getter]
     fn components<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = PyDict::new(py);
+        let components = PyDict::new(py);
         for Named { name, digest, .. } in &self.components {
-            found.set_item(name, PyFingerprint::new(*digest, self.durable))?;
+            components.set_item(name, PyFingerprint::new(*digest, self.durable))?;
         }
-        Ok(found)
+        Ok(components)
     }
 
     /// Everything that went in, as the store keeps it: JSON.
@@ -206,11 +206,11 @@ impl PyKey {
             }
         };
         // Not under the lock: describing runs Python code. Secrets are not looked at.
-        let one = |(named, value): (&Named, Py<PyAny>)| match named.secret {
+        let describe_component = |(named, value): (&Named, Py<PyAny>)| match named.secret {
             true => Described { text: String::new(), parts: Vec::new(), cut: true },
             false => describe(value.bind(py)),
         };
-        self.components.iter().zip(values).map(one).collect()
+        self.components.iter().zip(values).map(describe_component).collect()
     }
 
     fn clone_ref(&self, py: Python<'_>) -> Self {
@@ -227,11 +227,11 @@ impl PyKey {
 
 /// A fingerprint counts as it is; anything else by its fingerprint.
 fn digest_of(value: &Bound<'_, PyAny>) -> PyResult<(Fingerprint, bool)> {
-    let found = match value.cast::<PyFingerprint>() {
-        Ok(found) => found.get(),
+    let py_fingerprint = match value.cast::<PyFingerprint>() {
+        Ok(py_fingerprint) => py_fingerprint.get(),
         Err(_) => &fingerprint(value, "strict")?,
     };
-    Ok((found.digest, found.durable))
+    Ok((py_fingerprint.digest, py_fingerprint.durable))
 }
 
 /// What people see of a value.

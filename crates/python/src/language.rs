@@ -36,15 +36,17 @@ impl<'py> Handles<'py> for PyHost<'py> {
 
 impl<'py> PyHost<'py> {
     /// What Python made of a question: an answer, or an error of the language.
-    fn answer<T>(&mut self, found: PyResult<T>) -> Result<T, LangError> {
-        found.map_err(|error| {
+    fn answer<T>(&mut self, answer: PyResult<T>) -> Result<T, LangError> {
+        answer.map_err(|error| {
             let py = self.host.py();
             let value = error.value(py);
-            let part = |name: &str| value.getattr(name).ok().and_then(|one| one.extract::<String>().ok());
+            let part = |name: &str| {
+                value.getattr(name).ok().and_then(|attribute| attribute.extract::<String>().ok())
+            };
             if let Some(code) = part("language_code").and_then(|code| Code::of_name(&code)) {
-                let mut made = LangError::new(code, part("message").unwrap_or_default());
-                made.hint = part("hint");
-                return made;
+                let mut lang_error = LangError::new(code, part("message").unwrap_or_default());
+                lang_error.hint = part("hint");
+                return lang_error;
             }
             self.raised = Some(error);
             LangError::new(Code::Source, "the host failed")
@@ -59,40 +61,40 @@ impl<'py> PyHost<'py> {
     }
 
     /// Asks for something that may not be there: the answer is a tuple of one value, or an empty one.
-    fn ask(&mut self, found: PyResult<Bound<'py, PyAny>>) -> Result<Option<Constant>, LangError> {
-        let read = |this: &mut Self, found: Bound<'py, PyAny>| -> PyResult<Option<Constant>> {
-            let found = found.cast_into::<PyTuple>()?;
-            if found.is_empty() { Ok(None) } else { constant(&found.get_item(0)?, this).map(Some) }
+    fn ask(&mut self, answer: PyResult<Bound<'py, PyAny>>) -> Result<Option<Constant>, LangError> {
+        let read = |this: &mut Self, answer: Bound<'py, PyAny>| -> PyResult<Option<Constant>> {
+            let answer = answer.cast_into::<PyTuple>()?;
+            if answer.is_empty() { Ok(None) } else { constant(&answer.get_item(0)?, this).map(Some) }
         };
-        let found = found.and_then(|found| read(self, found));
-        self.answer(found)
+        let answer = answer.and_then(|answer| read(self, answer));
+        self.answer(answer)
     }
 }
 
 impl Host for PyHost<'_> {
     fn name(&mut self, function: Handle, name: &str) -> Result<Option<Constant>, LangError> {
         let py = self.host.py();
-        let found = self.host.call_method1(intern!(py, "name"), (&self.objects[function], name));
-        self.ask(found)
+        let answer = self.host.call_method1(intern!(py, "name"), (&self.objects[function], name));
+        self.ask(answer)
     }
 
     fn member(&mut self, object: Handle, name: &str) -> Result<Option<Constant>, LangError> {
         let py = self.host.py();
-        let found = self.host.call_method1(intern!(py, "member"), (&self.objects[object], name));
-        self.ask(found)
+        let answer = self.host.call_method1(intern!(py, "member"), (&self.objects[object], name));
+        self.ask(answer)
     }
 
     fn item(&mut self, object: Handle, at: &Constant) -> Result<Option<Constant>, LangError> {
         let py = self.host.py();
         let at = match at {
-            Constant::Int(at) => at.into_pyobject(py).map(|one| one.into_any().unbind()),
+            Constant::Int(at) => at.into_pyobject(py).map(|number| number.into_any().unbind()),
             Constant::Text(at) => Ok(PyString::new(py, at).into_any().unbind()),
             Constant::Bool(at) => Ok(PyBool::new(py, *at).to_owned().into_any().unbind()),
             _ => return Ok(None),
         };
         let Ok(at) = at;
-        let found = self.host.call_method1(intern!(py, "item"), (&self.objects[object], at));
-        self.ask(found)
+        let answer = self.host.call_method1(intern!(py, "item"), (&self.objects[object], at));
+        self.ask(answer)
     }
 
     fn begin_trial(&mut self) {
@@ -109,8 +111,8 @@ impl Host for PyHost<'_> {
     }
 
     fn function(&mut self, function: Handle) -> Result<FunctionSource, LangError> {
-        let found = self.source(function);
-        self.answer(found)
+        let source = self.source(function);
+        self.answer(source)
     }
 }
 
@@ -173,7 +175,7 @@ fn lower_here<'py>(
     let mut host = PyHost { host: host.clone(), objects: Vec::new(), raised: None };
     let handle = host.handle(function);
     let arguments: Vec<Constant> =
-        arguments.iter().map(|one| constant(one, &mut host)).collect::<PyResult<_>>()?;
+        arguments.iter().map(|argument| constant(argument, &mut host)).collect::<PyResult<_>>()?;
     let lowered = match lower(&mut host, handle, arguments, options) {
         Ok(lowered) => match host.raised.take() {
             Some(raised) => return Err(raised),
@@ -196,7 +198,7 @@ fn lower_here<'py>(
         let members: Vec<_> = lowered
             .members
             .iter()
-            .map(|one| one.map(|one| (host.objects[one.handle].clone(), one.is_named)))
+            .map(|member| member.map(|member| (host.objects[member.handle].clone(), member.is_named)))
             .collect();
         Some(graph_record::of(py, &kernel, &members)?.into_any().unbind())
     } else {
@@ -207,7 +209,7 @@ fn lower_here<'py>(
         ir: before,
         optimised: ir::print(&kernel),
         slots: code.slots.iter().map(keyprint_codegen::Slot::text).collect(),
-        results: code.results.iter().map(|one| one.name()).collect(),
+        results: code.results.iter().map(|result| result.name()).collect(),
         returned: returned(py, &lowered.result)?.unbind(),
         sites: kernel.sites.into_iter().map(|site| (site.function, site.statement, site.text)).collect(),
         arrays: kernel.arrays.into_iter().map(|array| array.name).collect(),
@@ -230,7 +232,7 @@ fn returned<'py>(py: Python<'py>, result: &Returned) -> PyResult<Bound<'py, PyAn
             ((*n, *m), scalar.name()).into_pyobject(py)?.into_any()
         }
         Returned::Tuple(all) => {
-            let all = all.iter().map(|one| returned(py, one)).collect::<PyResult<Vec<_>>>()?;
+            let all = all.iter().map(|item| returned(py, item)).collect::<PyResult<Vec<_>>>()?;
             pyo3::types::PyList::new(py, all)?.into_any()
         }
     })
@@ -242,11 +244,11 @@ fn language_error(py: Python<'_>, error: &LangError) -> PyErr {
         let trace: Vec<_> = error
             .trace
             .iter()
-            .map(|one| (&one.function, &one.file, one.line, one.column, one.width, &one.text))
+            .map(|frame| (&frame.function, &frame.file, frame.line, frame.column, frame.width, &frame.text))
             .collect();
         let parts = (error.code.name(), &error.message, error.hint.as_deref(), trace, &error.needs);
-        let made = hooks::MAKE_KERNEL_ERROR.get(py)?.call1(parts)?;
-        Ok(PyErr::from_value(made))
+        let exception = hooks::MAKE_KERNEL_ERROR.get(py)?.call1(parts)?;
+        Ok(PyErr::from_value(exception))
     };
     make().unwrap_or_else(|error| error)
 }
@@ -277,8 +279,8 @@ pub(crate) fn _find_compiler(
     variables: std::collections::HashMap<String, String>,
     path: &str,
 ) -> Option<(String, Vec<String>)> {
-    let found = toolchain::find(&|name| variables.get(name).cloned(), path)?;
-    Some((found.path.to_string_lossy().into_owned(), found.arguments))
+    let compiler = toolchain::find(&|name| variables.get(name).cloned(), path)?;
+    Some((compiler.path.to_string_lossy().into_owned(), compiler.arguments))
 }
 
 /// Asks a compiler for its version and the machine that it compiles for.
@@ -290,8 +292,8 @@ pub(crate) fn _identify_compiler(
     arguments: Vec<String>,
 ) -> PyResult<(String, String)> {
     let compiler = Compiler { path: path.into(), arguments };
-    let found = py.detach(|| toolchain::identify(&compiler));
-    found
+    let identity = py.detach(|| toolchain::identify(&compiler));
+    identity
         .map(|identity| (identity.version, identity.machine))
         .map_err(|error| PyOSError::new_err(error.to_string()))
 }
@@ -307,8 +309,8 @@ pub(crate) fn _compile_c<'py>(
     text: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let compiler = Compiler { path: path.into(), arguments };
-    let made = py.detach(|| toolchain::compile(&compiler, &flags, text));
-    made.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| PyOSError::new_err(error.to_string()))
+    let compiled = py.detach(|| toolchain::compile(&compiler, &flags, text));
+    compiled.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
 /// What the processor at hand can do.

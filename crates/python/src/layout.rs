@@ -249,15 +249,15 @@ samples = [(first, 'x', first.x), (first, 'y', first.y), (first, 'z', first.z),
         let (instance, name, expected): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
             sample?.extract()?;
         // SAFETY: the class was just made by Python code and has a managed dict on these versions.
-        let found = match unsafe { managed(py, instance.as_ptr(), instance.get_type_ptr()) } {
+        let value = match unsafe { managed(py, instance.as_ptr(), instance.get_type_ptr()) } {
             Attributes::Inline(inline) => (0..inline.len())
-                .find(|at| inline.name(py, *at).is_some_and(|found| found.eq(&name).unwrap_or(false)))
+                .find(|at| inline.name(py, *at).is_some_and(|key| key.eq(&name).unwrap_or(false)))
                 .and_then(|at| inline.value(py, at)),
             Attributes::Dict(dict) => dict_get(dict, &name)?,
             Attributes::Empty | Attributes::Unknown => return Ok(false),
         };
-        let agrees = match found {
-            Some(found) => found.is(&expected),
+        let agrees = match value {
+            Some(value) => value.is(&expected),
             None => expected.is_none(),
         };
         if !agrees {

@@ -28,15 +28,15 @@ pub(crate) const WRITEABLE: i32 = 0x400;
 /// `numpy.ndarray`, if the program has loaded NumPy.
 pub(crate) fn ndarray_type(py: Python<'_>) -> Option<*mut ffi::PyTypeObject> {
     static FOUND: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if let Some(found) = FOUND.get(py) {
-        return Some(found.bind(py).as_type_ptr());
+    if let Some(class) = FOUND.get(py) {
+        return Some(class.bind(py).as_type_ptr());
     }
     let modules = py.import("sys").ok()?.getattr("modules").ok()?;
     let numpy = modules.get_item("numpy").ok()?;
-    let found = numpy.getattr("ndarray").ok()?.cast_into::<PyType>().ok()?;
+    let class = numpy.getattr("ndarray").ok()?.cast_into::<PyType>().ok()?;
     // While NumPy is being imported the name may not be there yet; once it is, it stays.
-    let _ = FOUND.set(py, found.unbind());
-    FOUND.get(py).map(|found| found.bind(py).as_type_ptr())
+    let _ = FOUND.set(py, class.unbind());
+    FOUND.get(py).map(|class| class.bind(py).as_type_ptr())
 }
 
 /// The head of an array.

@@ -74,7 +74,7 @@ impl NdArray {
         dtype: Py<PyAny>,
         needs_grad: bool,
     ) -> Self {
-        let code = Scalar::ALL.iter().position(|one| *one == scalar).expect("all are there") as u64;
+        let code = Scalar::ALL.iter().position(|known| *known == scalar).expect("all are there") as u64;
         let element = &shape[ndim..];
         let lane = |at: usize| element.get(at).map_or(0, |size| *size as u64);
         let spec = code
@@ -129,11 +129,11 @@ impl NdArray {
             let given: isize = item.extract().map_err(|_| {
                 PyTypeError::new_err(format!("an index is an int, found `{}`", type_name(item)))
             })?;
-            let found = if given < 0 { given + size } else { given };
-            if !(0..size).contains(&found) {
+            let position = if given < 0 { given + size } else { given };
+            if !(0..size).contains(&position) {
                 return Err(PyIndexError::new_err(format!("index {given} is out of range for size {size}")));
             }
-            place = place * size as usize + found as usize;
+            place = place * size as usize + position as usize;
         }
         Ok(place * self.lanes())
     }
@@ -178,18 +178,18 @@ impl NdArray {
         if self.shape.len() == self.ndim {
             return Ok(vec![self.bits_of(value)?]);
         }
-        let mut found = Vec::new();
-        self.flatten(value, &mut found, 0)?;
-        if found.len() == 1 && !value.hasattr("__len__")? {
-            return Ok(vec![found[0]; many]);
+        let mut numbers = Vec::new();
+        self.flatten(value, &mut numbers, 0)?;
+        if numbers.len() == 1 && !value.hasattr("__len__")? {
+            return Ok(vec![numbers[0]; many]);
         }
-        if found.len() != many {
+        if numbers.len() != many {
             return Err(PyValueError::new_err(format!(
                 "an element has {many} numbers, found {}",
-                found.len()
+                numbers.len()
             )));
         }
-        Ok(found)
+        Ok(numbers)
     }
 
     fn flatten(&self, value: &Bound<'_, PyAny>, into: &mut Vec<u64>, level: u32) -> PyResult<()> {
@@ -221,7 +221,7 @@ fn described(scalar: &str, shape: Vec<isize>, element: Vec<isize>) -> PyResult<D
             shape.len()
         )));
     }
-    if element.len() > 2 || element.iter().any(|one| !(1..=1024).contains(one)) {
+    if element.len() > 2 || element.iter().any(|size| !(1..=1024).contains(size)) {
         return Err(PyValueError::new_err("an element is a number, a vector or a matrix"));
     }
     if let Some(size) = shape.iter().find(|size| **size < 0) {
@@ -375,11 +375,11 @@ impl NdArray {
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        let found = this.get_element(py, index)?;
+        let element = this.get_element(py, index)?;
         if this.shape.len() == this.ndim {
-            return Ok(found);
+            return Ok(element);
         }
-        hooks::MAKE_ELEMENT.get(py)?.call1((slf, index, found))
+        hooks::MAKE_ELEMENT.get(py)?.call1((slf, index, element))
     }
 
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -481,10 +481,13 @@ impl NdArray {
             if fits {
                 std::ptr::copy(view.buf.cast::<u8>(), self.data, self.bytes());
             }
-            let found = view.len;
+            let length = view.len;
             ffi::PyBuffer_Release(&raw mut view);
             if !fits {
-                return Err(PyValueError::new_err(format!("expected {} bytes, found {found}", self.bytes())));
+                return Err(PyValueError::new_err(format!(
+                    "expected {} bytes, found {length}",
+                    self.bytes()
+                )));
             }
         }
         Ok(())

@@ -43,8 +43,8 @@ pub(crate) fn managed<'py>(
     let size = inner.scalar.bytes() as isize;
     let handed = Box::into_raw(Box::new(Handed {
         array: array.clone().unbind(),
-        shape: inner.shape.iter().map(|one| *one as i64).collect(),
-        strides: inner.strides.iter().map(|one| (*one / size) as i64).collect(),
+        shape: inner.shape.iter().map(|extent| *extent as i64).collect(),
+        strides: inner.strides.iter().map(|stride| (*stride / size) as i64).collect(),
     }));
     // SAFETY: just made.
     let (shape, strides) = unsafe { ((*handed).shape.as_ptr(), (*handed).strides.as_ptr()) };
@@ -65,13 +65,14 @@ pub(crate) fn managed<'py>(
     unsafe {
         let capsule = if is_versioned {
             let deleter: unsafe extern "C" fn(*mut Versioned) = delete_versioned;
-            let made = Versioned { major: 1, minor: 0, context, deleter: Some(deleter), flags: 0, tensor };
-            let made = Box::into_raw(Box::new(made));
-            ffi::PyCapsule_New(made.cast(), VERSIONED.as_ptr(), Some(drop_capsule))
+            let versioned =
+                Versioned { major: 1, minor: 0, context, deleter: Some(deleter), flags: 0, tensor };
+            let versioned = Box::into_raw(Box::new(versioned));
+            ffi::PyCapsule_New(versioned.cast(), VERSIONED.as_ptr(), Some(drop_capsule))
         } else {
             let deleter: unsafe extern "C" fn(*mut Managed) = delete;
-            let made = Box::into_raw(Box::new(Managed { tensor, context, deleter: Some(deleter) }));
-            ffi::PyCapsule_New(made.cast(), CAPSULE.as_ptr(), Some(drop_capsule))
+            let managed = Box::into_raw(Box::new(Managed { tensor, context, deleter: Some(deleter) }));
+            ffi::PyCapsule_New(managed.cast(), CAPSULE.as_ptr(), Some(drop_capsule))
         };
         Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
     }

@@ -49,22 +49,22 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Plain, A::Error> {
-        let mut found = Vec::new();
+        let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
-            found.push(item);
+            list.push(item);
         }
-        Ok(Plain::List(found))
+        Ok(Plain::List(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Plain, A::Error> {
-        let mut found = Vec::new();
+        let mut pairs = Vec::new();
         while let Some((key, item)) = items.next_entry::<String, Plain>()? {
             if key.starts_with('$') {
                 return Err(A::Error::custom("a tag"));
             }
-            found.push((key, item));
+            pairs.push((key, item));
         }
-        Ok(Plain::Dict(found))
+        Ok(Plain::Dict(pairs))
     }
 }
 
@@ -100,8 +100,8 @@ impl Plain {
 pub(crate) fn read<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Ok(Plain::Dict(whole)) = serde_json::from_slice::<Plain>(data) else { return Ok(None) };
     match &whole[..] {
-        [(version, Plain::Int(1)), (value, found)] if version == "plain" && value == "value" => {
-            found.object(py).map(Some)
+        [(version, Plain::Int(1)), (value, content)] if version == "plain" && value == "value" => {
+            content.object(py).map(Some)
         }
         _ => Ok(None),
     }

@@ -48,12 +48,12 @@ impl SourceTable {
     #[pyo3(signature = (codes, /))]
     fn with_codes(&self, codes: Vec<(String, u32, Vec<String>, [u8; 32])>) -> Self {
         type Place = (String, u32, Vec<String>);
-        let mut found: FxHashMap<Place, Vec<[u8; 32]>> = FxHashMap::default();
+        let mut digests: FxHashMap<Place, Vec<[u8; 32]>> = FxHashMap::default();
         for (name, line, parameters, digest) in codes {
-            found.entry((name, line, parameters)).or_default().push(digest);
+            digests.entry((name, line, parameters)).or_default().push(digest);
         }
         let place = |function: &Function| -> Place {
-            let parameters = function.parameters.iter().map(|one| one.name.clone()).collect();
+            let parameters = function.parameters.iter().map(|parameter| parameter.name.clone()).collect();
             (function.name.clone(), function.line, parameters)
         };
         let mut count: FxHashMap<Place, usize> = FxHashMap::default();
@@ -63,7 +63,7 @@ impl SourceTable {
         let mut table = self.table.clone();
         for function in &mut table.functions {
             let place = place(function);
-            if let (Some([only]), 1) = (found.get(&place).map(Vec::as_slice), count[&place])
+            if let (Some([only]), 1) = (digests.get(&place).map(Vec::as_slice), count[&place])
                 && !function.codes.contains(only)
             {
                 function.codes.push(*only);
@@ -75,18 +75,18 @@ impl SourceTable {
     /// Returns the function that begins in a line, if its compiled code has this digest.
     #[pyo3(signature = (name, line, code, /))]
     fn find(&self, name: &str, line: u32, code: [u8; 32]) -> Option<SourceFunction> {
-        let found = self.table.functions.iter().find(|function| {
+        let function = self.table.functions.iter().find(|function| {
             function.name == name && function.line == line && function.codes.contains(&code)
         });
-        found.map(|function| SourceFunction { function: function.clone() })
+        function.map(|function| SourceFunction { function: function.clone() })
     }
 
     /// Returns the digest of the only function of a name that begins in a line.
     #[pyo3(signature = (name, line, /))]
     fn digest_at(&self, name: &str, line: u32) -> Option<PyFingerprint> {
-        let mut found =
+        let mut functions =
             self.table.functions.iter().filter(|function| function.name == name && function.line == line);
-        match (found.next(), found.next()) {
+        match (functions.next(), functions.next()) {
             (Some(only), None) => Some(PyFingerprint::new(only.digest, true)),
             _ => None,
         }
@@ -142,10 +142,10 @@ impl SourceFunction {
     /// Names that lead to it, digest and line of each decorator, the outermost first.
     #[getter]
     fn decorators(&self) -> Vec<(Vec<String>, PyFingerprint, u32)> {
-        let decorator = |one: &keyprint_source::Decorator| {
-            (one.path.clone(), PyFingerprint::new(one.digest, true), one.line)
+        let row = |decorator: &keyprint_source::Decorator| {
+            (decorator.path.clone(), PyFingerprint::new(decorator.digest, true), decorator.line)
         };
-        self.function.decorators.iter().map(decorator).collect()
+        self.function.decorators.iter().map(row).collect()
     }
 
     /// Name and kind of each parameter; the kinds are those of `inspect`, as numbers.
@@ -158,7 +158,11 @@ impl SourceFunction {
             ParameterKind::KeywordOnly => 3,
             ParameterKind::Keywords => 4,
         };
-        self.function.parameters.iter().map(|one| (one.name.clone(), kind(one.kind))).collect()
+        self.function
+            .parameters
+            .iter()
+            .map(|parameter| (parameter.name.clone(), kind(parameter.kind)))
+            .collect()
     }
 
     /// What is read: kind of root, root, path, how, line.
@@ -185,25 +189,25 @@ impl SourceFunction {
             How::Annotations => "annotations",
             How::Names => "names",
         };
-        let one = |one: &keyprint_source::Use| {
-            (root(py, &one.root)?, path(py, &one.path)?, how(one.how), one.line).into_pyobject(py)
+        let usage = |usage: &keyprint_source::Use| {
+            (root(py, &usage.root)?, path(py, &usage.path)?, how(usage.how), usage.line).into_pyobject(py)
         };
-        self.function.uses.iter().map(one).collect()
+        self.function.uses.iter().map(usage).collect()
     }
 
     /// What is handed on: root and path of the argument, root and path of the function, slot, line.
     #[getter]
     fn argument_flows<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        let one = |one: &keyprint_source::ArgumentFlow| -> PyResult<Bound<'py, PyTuple>> {
-            let slot = match &one.slot {
+        let flow = |flow: &keyprint_source::ArgumentFlow| -> PyResult<Bound<'py, PyTuple>> {
+            let slot = match &flow.slot {
                 Slot::Position(at) => at.into_pyobject(py)?.into_any(),
                 Slot::Keyword(name) => name.into_pyobject(py)?.into_any(),
             };
-            let (argument, callee) = (root(py, &one.root)?, root(py, &one.callee)?);
-            let paths = (path(py, &one.path)?, path(py, &one.callee_path)?);
-            (argument, paths.0, callee, paths.1, slot, one.line, one.call).into_pyobject(py)
+            let (argument, callee) = (root(py, &flow.root)?, root(py, &flow.callee)?);
+            let paths = (path(py, &flow.path)?, path(py, &flow.callee_path)?);
+            (argument, paths.0, callee, paths.1, slot, flow.line, flow.call).into_pyobject(py)
         };
-        self.function.argument_flows.iter().map(one).collect()
+        self.function.argument_flows.iter().map(flow).collect()
     }
 
     /// The lines of the statements.

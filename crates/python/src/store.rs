@@ -133,9 +133,9 @@ impl PyStore {
     fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<PyEntry>> {
         let key = stored_key(key)?;
         let store = self.store();
-        let found = py.detach(|| store.find(&key));
+        let outcome = py.detach(|| store.find(&key));
         self.say(py)?;
-        Ok(found.map(|Outcome { entry, how }| PyEntry::new(entry, Arc::clone(store), how)))
+        Ok(outcome.map(|Outcome { entry, how }| PyEntry::new(entry, Arc::clone(store), how)))
     }
 
     /// The entry of a key; if there is none, `build()` makes it: once, however many ask.
@@ -211,7 +211,7 @@ impl PyStore {
             let entries = store.scan()?.entries;
             Ok(entries.into_iter().map(|listed| (store.notes(&listed.key), listed)).collect::<Vec<_>>())
         })?;
-        let mut found = Vec::new();
+        let mut entries = Vec::new();
         for (notes, listed) in listed {
             let Ok(Some(Ok(notes))) = notes else { continue };
             let entry = PyDict::new(py);
@@ -221,9 +221,9 @@ impl PyStore {
             entry.set_item("built", notes.info.created_ms as f64 / 1e3)?;
             let used = listed.used.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             entry.set_item("used", used.as_secs_f64())?;
-            found.push(entry);
+            entries.push(entry);
         }
-        Ok(found)
+        Ok(entries)
     }
 
     /// What the store did, summed over all processes, and how full it is.
@@ -324,8 +324,8 @@ impl PyStore {
 
 /// A key that was made here, from components or from a fingerprint.
 fn made_key<'py>(key: &Bound<'py, PyAny>) -> PyResult<PyRefKey<'py>> {
-    let found = if let Ok(made) = key.cast::<PyKey>() {
-        PyRefKey::Given(made.clone())
+    let ref_key = if let Ok(given) = key.cast::<PyKey>() {
+        PyRefKey::Given(given.clone())
     } else if let Ok(fingerprint) = key.cast::<PyFingerprint>() {
         PyRefKey::Made(Box::new(PyKey::of_fingerprint(key.py(), fingerprint.clone())?))
     } else {
@@ -335,8 +335,8 @@ fn made_key<'py>(key: &Bound<'py, PyAny>) -> PyResult<PyRefKey<'py>> {
             key.get_type().name()?
         )));
     };
-    check_durable(key.py(), &found)?;
-    Ok(found)
+    check_durable(key.py(), &ref_key)?;
+    Ok(ref_key)
 }
 
 /// Refuses a key that means nothing to other processes.
@@ -435,5 +435,5 @@ fn metadata_of(py: Python<'_>, metadata: Option<&Bound<'_, PyAny>>) -> PyResult<
 /// The environment variables of the project, and what they do.
 #[pyfunction]
 pub(crate) fn _environment_variables() -> Vec<(&'static str, &'static str)> {
-    keyprint_store::env::ALL.iter().map(|one| (one.name, one.does)).collect()
+    keyprint_store::env::ALL.iter().map(|variable| (variable.name, variable.does)).collect()
 }

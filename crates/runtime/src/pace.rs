@@ -101,15 +101,15 @@ mod tests {
     /// The turns at which a loop asks whose turns take some nanoseconds each.
     fn asked(each: u64, turns: u64) -> Vec<u64> {
         let mut pace = Pace { turns: 0, next: 1, step: 1, begun: 0, looked: 0 };
-        let mut found = Vec::new();
+        let mut looks = Vec::new();
         for turn in 1..=turns {
             pace.turns = turn;
             if pace.turns == pace.next {
                 pace.look(1 + turn * each);
-                found.push(turn);
+                looks.push(turn);
             }
         }
-        found
+        looks
     }
 
     #[test]

@@ -57,12 +57,12 @@ static POOL: AtomicPtr<Helpers> = AtomicPtr::new(std::ptr::null_mut());
 
 pub(crate) fn helpers() -> Option<&'static rayon::ThreadPool> {
     let process = std::process::id();
-    let found = POOL.load(Ordering::Acquire);
+    let helpers = POOL.load(Ordering::Acquire);
     // SAFETY: what is stored there is never freed.
-    if let Some(found) = unsafe { found.as_ref() }
-        && found.process == process
+    if let Some(helpers) = unsafe { helpers.as_ref() }
+        && helpers.process == process
     {
-        return Some(&found.pool);
+        return Some(&helpers.pool);
     }
     let threads = threads().saturating_sub(1);
     if threads == 0 {
@@ -70,11 +70,11 @@ pub(crate) fn helpers() -> Option<&'static rayon::ThreadPool> {
     }
     let name = |at| format!("keyprint-{at}");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build().ok()?;
-    let made = Box::into_raw(Box::new(Helpers { process, pool }));
+    let helpers = Box::into_raw(Box::new(Helpers { process, pool }));
     // Another thread may have made one meanwhile: both work, and one is used from here on.
-    POOL.store(made, Ordering::Release);
+    POOL.store(helpers, Ordering::Release);
     // SAFETY: just made, and never freed.
-    Some(unsafe { &(*made).pool })
+    Some(unsafe { &(*helpers).pool })
 }
 
 /// What a loop is, for those who work on it.

@@ -107,7 +107,7 @@ pub(crate) unsafe extern "C" fn run(sections: Task, context: *mut c_void, count:
     let state = unsafe { AtomicI64::from_ptr(state) };
     let known = Known::of(state.load(Ordering::Relaxed));
     let token = if known == Known::Short { std::ptr::null_mut() } else { table::unlock() };
-    let found = match (known, pool::helpers()) {
+    let known = match (known, pool::helpers()) {
         // SAFETY: as the caller promises.
         (Known::Beside(before, misses), Some(pool)) => unsafe {
             beside(pool, sections, context, count, (before, misses))
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn run(sections: Task, context: *mut c_void, count:
         // SAFETY: as the caller promises.
         (_, helpers) => unsafe { in_a_row(sections, context, count, known, helpers.is_some()) },
     };
-    state.store(found.state(), Ordering::Relaxed);
+    state.store(known.state(), Ordering::Relaxed);
     if !token.is_null() {
         table::lock(token);
     }
@@ -188,8 +188,8 @@ mod tests {
         let seen = unsafe { &*context.cast::<Seen>() };
         for at in begin..end {
             let mut sum = 0u64;
-            for one in 0..seen.spin {
-                sum = sum.wrapping_add(std::hint::black_box(one));
+            for turn in 0..seen.spin {
+                sum = sum.wrapping_add(std::hint::black_box(turn));
             }
             std::hint::black_box(sum);
             seen.ran[at as usize].fetch_add(1, Ordering::Relaxed);
@@ -213,7 +213,7 @@ mod tests {
             for launch in 1..=4 {
                 // SAFETY: the sections take this.
                 unsafe { run(section, (&raw mut seen).cast(), 5, &raw mut state) };
-                let ran = seen.ran.each_ref().map(|one| one.load(Ordering::Relaxed));
+                let ran = seen.ran.each_ref().map(|count| count.load(Ordering::Relaxed));
                 assert_eq!(ran, [launch; 5], "{spin}");
             }
         }

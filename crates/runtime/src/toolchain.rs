@@ -145,7 +145,7 @@ fn failed(compiler: &Compiler, output: &Output) -> ToolchainError {
 #[must_use]
 pub fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let mut found = Vec::new();
+    let mut fields = Vec::new();
     for line in text.lines().take_while(|line| !line.trim().is_empty()) {
         let Some((name, value)) = line.split_once(':') else { continue };
         let name = name.trim();
@@ -153,10 +153,10 @@ pub fn processor() -> String {
             name,
             "vendor_id" | "cpu family" | "model" | "flags" | "Features" | "CPU implementer" | "CPU part"
         ) {
-            found.push(format!("{name}={}", value.trim()));
+            fields.push(format!("{name}={}", value.trim()));
         }
     }
-    if found.is_empty() { std::env::consts::ARCH.to_owned() } else { found.join(";") }
+    if fields.is_empty() { std::env::consts::ARCH.to_owned() } else { fields.join(";") }
 }
 
 #[cfg(all(test, unix))]

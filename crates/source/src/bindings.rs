@@ -33,25 +33,25 @@ impl<'a> Bindings<'a> {
     pub(crate) fn of_body(body: &'a [Stmt]) -> Self {
         let mut collector = Collector::default();
         collector.visit_body(body);
-        let mut found = collector.found;
-        for name in found.globals.iter().chain(&found.nonlocals) {
-            found.names.remove(name);
+        let mut bindings = collector.bindings;
+        for name in bindings.globals.iter().chain(&bindings.nonlocals) {
+            bindings.names.remove(name);
         }
-        found
+        bindings
     }
 
     /// What a lambda or comprehension binds inside expressions, by `:=`.
     pub(crate) fn of_expr(expr: &'a Expr) -> Self {
         let mut collector = Collector::default();
         collector.visit_expr(expr);
-        collector.found
+        collector.bindings
     }
 
     /// What assigning to a target binds.
     pub(crate) fn of_target(target: &'a Expr) -> Self {
         let mut collector = Collector::default();
         collector.visit_expr(target);
-        collector.found
+        collector.bindings
     }
 
     /// Adds parameters. `own` says whether they are those of the function that is looked at.
@@ -85,7 +85,7 @@ impl<'a> Bindings<'a> {
 
 #[derive(Default)]
 struct Collector<'a> {
-    found: Bindings<'a>,
+    bindings: Bindings<'a>,
 }
 
 impl<'a> Collector<'a> {
@@ -97,7 +97,7 @@ impl<'a> Collector<'a> {
                 level: import.level,
                 name: Some(alias.name.to_string()),
             };
-            self.found.bind(alias.asname.as_ref().unwrap_or(&alias.name).as_str(), binding);
+            self.bindings.bind(alias.asname.as_ref().unwrap_or(&alias.name).as_str(), binding);
         }
     }
 }
@@ -106,14 +106,15 @@ impl<'a> Visitor<'a> for Collector<'a> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::FunctionDef(def) => {
-                self.found.bind(def.name.as_str(), Binding::Local);
+                self.bindings.bind(def.name.as_str(), Binding::Local);
                 // Decorators and defaults are evaluated here, and may bind by `:=`.
                 def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
-                let defaults = def.parameters.iter_non_variadic_params().filter_map(|one| one.default());
+                let defaults =
+                    def.parameters.iter_non_variadic_params().filter_map(|parameter| parameter.default());
                 defaults.for_each(|default| self.visit_expr(default));
             }
             Stmt::ClassDef(def) => {
-                self.found.bind(def.name.as_str(), Binding::Local);
+                self.bindings.bind(def.name.as_str(), Binding::Local);
                 def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
                 if let Some(arguments) = &def.arguments {
                     self.visit_arguments(arguments);
@@ -122,7 +123,9 @@ impl<'a> Visitor<'a> for Collector<'a> {
             Stmt::Assign(assign) => {
                 self.visit_expr(&assign.value);
                 match &*assign.targets {
-                    [Expr::Name(name)] => self.found.bind(name.id.as_str(), Binding::Assigned(&assign.value)),
+                    [Expr::Name(name)] => {
+                        self.bindings.bind(name.id.as_str(), Binding::Assigned(&assign.value))
+                    }
                     targets => targets.iter().for_each(|target| self.visit_expr(target)),
                 }
             }
@@ -132,7 +135,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                 }
                 match (&*assign.target, &assign.value) {
                     (Expr::Name(name), Some(value)) => {
-                        self.found.bind(name.id.as_str(), Binding::Assigned(value));
+                        self.bindings.bind(name.id.as_str(), Binding::Assigned(value));
                     }
                     // An annotation alone makes a name local too.
                     (target, _) => self.visit_expr(target),
@@ -149,15 +152,15 @@ impl<'a> Visitor<'a> for Collector<'a> {
                         }
                     };
                     let binding = Binding::Import { module: module.to_owned(), level: 0, name: None };
-                    self.found.bind(name, binding);
+                    self.bindings.bind(name, binding);
                 }
             }
             Stmt::ImportFrom(import) => self.import_from(import),
             Stmt::Global(global) => {
-                self.found.globals.extend(global.names.iter().map(|name| name.as_str()));
+                self.bindings.globals.extend(global.names.iter().map(|name| name.as_str()));
             }
             Stmt::Nonlocal(nonlocal) => {
-                self.found.nonlocals.extend(nonlocal.names.iter().map(|name| name.as_str()));
+                self.bindings.nonlocals.extend(nonlocal.names.iter().map(|name| name.as_str()));
             }
             Stmt::TypeAlias(alias) => self.visit_expr(&alias.name),
             _ => visitor::walk_stmt(self, stmt),
@@ -167,7 +170,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Name(name) if !matches!(name.ctx, ExprContext::Load) => {
-                self.found.bind(name.id.as_str(), Binding::Local);
+                self.bindings.bind(name.id.as_str(), Binding::Local);
             }
             Expr::Lambda(_) => {}
             // The targets are the comprehension's own; `:=` inside binds here.
@@ -188,7 +191,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
         let ExceptHandler::ExceptHandler(inner) = handler;
         if let Some(name) = &inner.name {
-            self.found.bind(name.as_str(), Binding::Local);
+            self.bindings.bind(name.as_str(), Binding::Local);
         }
         visitor::walk_except_handler(self, handler);
     }
@@ -201,7 +204,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
             _ => None,
         };
         if let Some(name) = name {
-            self.found.bind(name.as_str(), Binding::Local);
+            self.bindings.bind(name.as_str(), Binding::Local);
         }
         visitor::walk_pattern(self, pattern);
     }

@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn every_end_of_a_line_counts_once() {
         let lines = Lines::of("a\nb\r\nc\rd");
-        let found: Vec<u32> = [0, 1, 2, 3, 5, 7].map(|at| lines.at(TextSize::new(at))).to_vec();
-        assert_eq!(found, [1, 1, 2, 2, 3, 4]);
+        let numbers: Vec<u32> = [0, 1, 2, 3, 5, 7].map(|at| lines.at(TextSize::new(at))).to_vec();
+        assert_eq!(numbers, [1, 1, 2, 2, 3, 4]);
     }
 }

@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn bad_syntax_says_where() {
-        let found = count("x = 1\ndef f(:\n    pass\n").unwrap_err();
-        assert!(matches!(found, SourceError::Syntax { line: 2, .. }), "{found}");
+        let error = count("x = 1\ndef f(:\n    pass\n").unwrap_err();
+        assert!(matches!(error, SourceError::Syntax { line: 2, .. }), "{error}");
     }
 }

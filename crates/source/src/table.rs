@@ -167,12 +167,12 @@ impl<'a> Finder<'a, '_> {
         };
         let Found { uses, argument_flows } = self.found(&subject);
         let decorators: Vec<TextRange> = def.decorator_list.iter().map(Ranged::range).collect();
-        let decorator = |one: &'a ruff_python_ast::Decorator| Decorator {
-            path: decorator_path(&one.expression),
-            digest: normal::digest(self.text, AnyNodeRef::from(&one.expression), &[]),
-            line: self.lines.at(one.start()),
+        let to_decorator = |decorator: &'a ruff_python_ast::Decorator| Decorator {
+            path: decorator_path(&decorator.expression),
+            digest: normal::digest(self.text, AnyNodeRef::from(&decorator.expression), &[]),
+            line: self.lines.at(decorator.start()),
         };
-        let mut statements = Statements { lines: self.lines, found: Vec::new() };
+        let mut statements = Statements { lines: self.lines, numbers: Vec::new() };
         let skip = usize::from(normal::docstring(&def.body).is_some());
         statements.visit_body(&def.body[skip..]);
         self.functions.push(Function {
@@ -182,11 +182,11 @@ impl<'a> Finder<'a, '_> {
             start: def.start().to_u32(),
             end: def.end().to_u32(),
             digest: normal::digest(self.text, AnyNodeRef::from(def), &decorators),
-            decorators: def.decorator_list.iter().map(decorator).collect(),
+            decorators: def.decorator_list.iter().map(to_decorator).collect(),
             parameters: parameters(Some(&def.parameters)),
             uses,
             argument_flows,
-            statements: statements.found,
+            statements: statements.numbers,
             codes: Vec::new(),
         });
     }
@@ -309,29 +309,29 @@ fn parameters(list: Option<&Parameters>) -> Vec<Parameter> {
     let Some(list) = list else { return Vec::new() };
     let by_position = list.posonlyargs.len();
     let ordinary = by_position + list.args.len();
-    let kind = |at: usize, one: AnyParameterRef<'_>| match one {
+    let kind = |at: usize, parameter: AnyParameterRef<'_>| match parameter {
         AnyParameterRef::NonVariadic(_) if at < by_position => ParameterKind::PositionalOnly,
         AnyParameterRef::NonVariadic(_) if at < ordinary => ParameterKind::Ordinary,
         AnyParameterRef::NonVariadic(_) => ParameterKind::KeywordOnly,
         AnyParameterRef::Variadic(_) if at == ordinary && list.vararg.is_some() => ParameterKind::Variadic,
         AnyParameterRef::Variadic(_) => ParameterKind::Keywords,
     };
-    let parameter = |(at, one): (usize, AnyParameterRef<'_>)| Parameter {
-        name: one.name().to_string(),
-        kind: kind(at, one),
+    let to_parameter = |(at, parameter): (usize, AnyParameterRef<'_>)| Parameter {
+        name: parameter.name().to_string(),
+        kind: kind(at, parameter),
     };
-    list.iter().enumerate().map(parameter).collect()
+    list.iter().enumerate().map(to_parameter).collect()
 }
 
 /// Numbers the statements of a function, what is nested included.
 struct Statements<'l> {
     lines: &'l Lines,
-    found: Vec<u32>,
+    numbers: Vec<u32>,
 }
 
 impl<'a> Visitor<'a> for Statements<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
-        self.found.push(self.lines.at(stmt.start()));
+        self.numbers.push(self.lines.at(stmt.start()));
         visitor::walk_stmt(self, stmt);
     }
 }

@@ -255,9 +255,9 @@ const DIFFERENT: &[&str] = &[
 #[test]
 fn everything_else_counts() {
     let digests: Vec<String> = DIFFERENT.iter().map(|text| digest(text)).collect();
-    for (at, one) in digests.iter().enumerate() {
-        for (other, found) in digests.iter().enumerate().skip(at + 1) {
-            assert_ne!(one, found, "\n{}\n--\n{}", DIFFERENT[at], DIFFERENT[other]);
+    for (at, digest) in digests.iter().enumerate() {
+        for (other, other_digest) in digests.iter().enumerate().skip(at + 1) {
+            assert_ne!(digest, other_digest, "\n{}\n--\n{}", DIFFERENT[at], DIFFERENT[other]);
         }
     }
 }
@@ -265,8 +265,9 @@ fn everything_else_counts() {
 #[test]
 fn decorators_count_by_themselves() {
     let table = Table::of("@a\n@b.c(1)\n@(x or y)\ndef f(): pass\n").unwrap();
-    let found: Vec<String> = table.functions[0].decorators.iter().map(|one| one.path.join(".")).collect();
-    assert_eq!(found, ["a", "b.c", ""]);
+    let paths: Vec<String> =
+        table.functions[0].decorators.iter().map(|decorator| decorator.path.join(".")).collect();
+    assert_eq!(paths, ["a", "b.c", ""]);
     assert_eq!(table.functions[0].line, 1);
     let other = Table::of("\n@b.c(2)\ndef f(): pass\n").unwrap();
     assert_ne!(table.functions[0].decorators[1].digest, other.functions[0].decorators[0].digest);

@@ -4,8 +4,8 @@ use keyprint_source::{Function, How, Root, Slot, Table};
 
 fn function(text: &str, name: &str) -> Function {
     let table = Table::of(text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
-    let found = table.functions.into_iter().find(|function| function.name == name);
-    found.unwrap_or_else(|| panic!("no `{name}` in\n{text}"))
+    let function = table.functions.into_iter().find(|function| function.name == name);
+    function.unwrap_or_else(|| panic!("no `{name}` in\n{text}"))
 }
 
 fn path_text(function: &Function, root: &Root, path: &[String]) -> String {
@@ -27,8 +27,8 @@ fn path_text(function: &Function, root: &Root, path: &[String]) -> String {
 /// Everything that `f` reads and passes on, as text.
 fn reads(text: &str) -> Vec<String> {
     let function = function(text, "f");
-    let uses = function.uses.iter().map(|one| {
-        let how = match one.how {
+    let uses = function.uses.iter().map(|usage| {
+        let how = match usage.how {
             How::Whole => "",
             How::Called => "()",
             How::Annotation => ": ",
@@ -49,15 +49,15 @@ fn reads(text: &str) -> Vec<String> {
             How::Annotations => " annotations",
             How::Names => " names",
         };
-        format!("{}{how}", path_text(&function, &one.root, &one.path))
+        format!("{}{how}", path_text(&function, &usage.root, &usage.path))
     });
-    let flows = function.argument_flows.iter().map(|one| {
-        let slot = match &one.slot {
+    let flows = function.argument_flows.iter().map(|flow| {
+        let slot = match &flow.slot {
             Slot::Position(at) => at.to_string(),
             Slot::Keyword(name) => name.clone(),
         };
-        let callee = path_text(&function, &one.callee, &one.callee_path);
-        format!("{} -> {callee}[{slot}]", path_text(&function, &one.root, &one.path))
+        let callee = path_text(&function, &flow.callee, &flow.callee_path);
+        format!("{} -> {callee}[{slot}]", path_text(&function, &flow.root, &flow.path))
     });
     uses.chain(flows).collect()
 }
@@ -133,8 +133,8 @@ fn other_names_for_the_same() {
 #[test]
 fn long_chains_of_names_are_read_when_they_are_assigned() {
     let names: String = (2..40).map(|at| format!("  a{at} = a{}\n", at - 1)).collect();
-    let found = reads(&format!("def f(c):\n  a1 = CFG\n{names}  b = OTHER\n  if c: b = a39\n  return b.x\n"));
-    assert_eq!(found, ["CFG", "OTHER", "<c>"]);
+    let uses = reads(&format!("def f(c):\n  a1 = CFG\n{names}  b = OTHER\n  if c: b = a39\n  return b.x\n"));
+    assert_eq!(uses, ["CFG", "OTHER", "<c>"]);
 }
 
 #[test]
@@ -217,10 +217,10 @@ fn what_is_behind_a_class() {
 
 #[test]
 fn comprehensions_hold_names_for_what_is_inside() {
-    let found = function("FS = [lambda x: x * k for k in (1, 2)]", "<lambda>");
-    assert_eq!(found.uses[1].root, Root::Free("k".to_owned()));
-    let found = function("def g(n): return {k: (lambda: k + j + n) for k in n for j in k}", "<lambda>");
-    let roots: Vec<&Root> = found.uses.iter().map(|one| &one.root).collect();
+    let lambda = function("FS = [lambda x: x * k for k in (1, 2)]", "<lambda>");
+    assert_eq!(lambda.uses[1].root, Root::Free("k".to_owned()));
+    let lambda = function("def g(n): return {k: (lambda: k + j + n) for k in n for j in k}", "<lambda>");
+    let roots: Vec<&Root> = lambda.uses.iter().map(|usage| &usage.root).collect();
     let free = |name: &str| Root::Free(name.to_owned());
     assert_eq!(roots, [&free("k"), &free("j"), &free("n")]);
 }
@@ -229,10 +229,11 @@ fn comprehensions_hold_names_for_what_is_inside() {
 fn every_function_has_its_place() {
     let text = "@d\ndef f(a):\n    'doc'\n    x = 1\n    if x:\n        y = 2\n    g = lambda: 1\n    return x\n\nclass C:\n    def m(self): pass\n    h = [lambda: 1, lambda: 2]\n";
     let table = Table::of(text).unwrap();
-    let found: Vec<(&str, u32)> = table.functions.iter().map(|one| (&*one.qualname, one.line)).collect();
+    let places: Vec<(&str, u32)> =
+        table.functions.iter().map(|function| (&*function.qualname, function.line)).collect();
     let expected =
         [("f", 1), ("f.<locals>.<lambda>", 7), ("C.m", 11), ("C.<lambda>", 12), ("C.<lambda>", 12)];
-    assert_eq!(found, expected);
+    assert_eq!(places, expected);
     assert_eq!(table.functions[0].statements, [4, 5, 6, 7, 8]);
     let text_of = |at: usize| &text[table.functions[at].start as usize..table.functions[at].end as usize];
     assert!(text_of(0).starts_with("@d\ndef f") && text_of(0).ends_with("return x"));

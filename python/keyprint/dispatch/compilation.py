@@ -62,16 +62,16 @@ class Compilation:
 
         def compile() -> Any:
             nonlocal compiled
-            made = self._compile(specialization, key, context, signature, is_kept=store is not None)
+            output = self._compile(specialization, key, context, signature, is_kept=store is not None)
             compiled = True
-            return made
+            return output
 
-        def load(made: Any) -> Any:
-            if isinstance(made, Entry):
+        def load(output: Any) -> Any:
+            if isinstance(output, Entry):
                 self._counts["stored" if compiled else "validated"] += 1
                 if not compiled:
-                    self.last = f"hit: {made.how}"
-            return self._load(made, specialization)
+                    self.last = f"hit: {output.how}"
+            return self._load(output, specialization)
 
         # Two threads that meet devices at the same time must not give them the same number.
         device = self._devices.setdefault(context.device, next(self._numbers))
@@ -96,7 +96,7 @@ class Compilation:
         log.miss(self._options.name, reasons)
         self._counts["compiled"] += 1
         try:
-            made = self._options.compile(specialization)
+            output = self._options.compile(specialization)
         except ValuesNeeded:
             self._counts["compiled"] -= 1
             raise
@@ -107,27 +107,27 @@ class Compilation:
             raise ChangedMeanwhile
         self._keys.append(key)
         del self._keys[:-_MOST_KEYS]
-        if is_kept and isinstance(made, Artifact):
-            return dict(made.parts), made.metadata
-        return made
+        if is_kept and isinstance(output, Artifact):
+            return dict(output.parts), output.metadata
+        return output
 
-    def _load(self, made: Any, specialization: Specialization) -> Any:
+    def _load(self, output: Any, specialization: Specialization) -> Any:
         """Make an entry of the store executable, or what the compiler returned."""
         by = "compile"
         if self._options.load is not None:
             by = "load"
-            if isinstance(made, Entry):
-                artifact = Artifact({}, made.metadata, _entry=made)
+            if isinstance(output, Entry):
+                artifact = Artifact({}, output.metadata, _entry=output)
             else:
-                artifact = made if isinstance(made, Artifact) else Artifact(made)
+                artifact = output if isinstance(output, Artifact) else Artifact(output)
             artifact.specialization = specialization
-            made = self._options.load(artifact)
-        if not isinstance(made, NativeCode) and not callable(made):
+            output = self._options.load(artifact)
+        if not isinstance(output, NativeCode) and not callable(output):
             raise TypeError(
-                f"`{by}` returned {_short_text(made)}, expected something callable or `keyprint.NativeCode`"
+                f"`{by}` returned {_short_text(output)}, expected something callable or `keyprint.NativeCode`"
             )
         self._counts["loaded"] += 1
-        return made
+        return output
 
     def _reasons(self, key: Key, is_kept: bool) -> list[str]:
         """Return why there is nothing for a key: what differs from the nearest that there is."""

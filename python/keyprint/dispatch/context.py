@@ -58,11 +58,11 @@ def read_context(options: KernelOptions, resolution: Resolution, asked: tuple[An
 
 def _read_environment(context: Context, names: tuple[str, ...]) -> Guards:
     """Take note of environment variables; return what tells whether they change."""
-    found, guards = _variables((_SALT, *names))
+    variables, guards = _variables((_SALT, *names))
     while not guards.check():
-        found, guards = _variables((_SALT, *names))
-    context.salt = found[_SALT]
-    context.env = {name: found[name] for name in names}
+        variables, guards = _variables((_SALT, *names))
+    context.salt = variables[_SALT]
+    context.env = {name: variables[name] for name in names}
     for name, value in context.env.items():
         context.components[f"environment {name}"] = fingerprint(value)
         context.texts[f"environment {name}"] = "not set" if value is None else repr(value)
@@ -80,9 +80,9 @@ def _variables(names: tuple[str, ...]) -> tuple[dict[str, str | None], Guards]:
             guards.name(data, environ.encodekey(name))
         return {name: environ.get(name) for name in names}, guards
     # Somebody put something else in its place.
-    found = {name: environ.get(name) for name in names}
-    guards.set_recheck(lambda: {name: os.environ.get(name) for name in names} == found)
-    return found, guards
+    variables = {name: environ.get(name) for name in names}
+    guards.set_recheck(lambda: {name: os.environ.get(name) for name in names} == variables)
+    return variables, guards
 
 
 def _read_target(context: Context, options: KernelOptions, asked: tuple[Any, ...]) -> Guards:

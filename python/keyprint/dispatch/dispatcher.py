@@ -86,7 +86,7 @@ class Dispatcher:
 
     def functions(self) -> list[Any]:
         """Return the functions that the kernel consists of: those it reaches, and methods of its arguments."""
-        met = [entry for one in self._memo.resolutions() for entry in one.entries]
+        met = [entry for resolution in self._memo.resolutions() for entry in resolution.entries]
         return [*self.function_key()._resolution.entries, *met]
 
     def forget(self) -> None:
@@ -117,16 +117,16 @@ class Dispatcher:
             if resolution is not known:
                 self._replace_baseline(resolution, is_first=known is None)
             # A target that is made anew for each call may be one that was seen before.
-            found = self._contexts.setdefault(context.place(), context)
+            known_context = self._contexts.setdefault(context.place(), context)
             while len(self._contexts) > _MOST_CONTEXTS:
                 del self._contexts[next(iter(self._contexts))]
         kernel = self.kernel()
-        if found is context or not _has_context(kernel, found):
+        if known_context is context or not _has_context(kernel, known_context):
             # What is known of the context is known anew.
-            found.guards = context.guards
+            known_context.guards = context.guards
             telling = [guards for guards in context.guards if len(guards)]
-            _add_context(kernel, found, telling, target, defaults_of(self.function))
-        return found
+            _add_context(kernel, known_context, telling, target, defaults_of(self.function))
+        return known_context
 
     def _replace_baseline(self, resolution: Resolution, *, is_first: bool) -> None:
         baseline = self._baseline
@@ -235,6 +235,8 @@ def _building(call: Callable[..., Any], builders: Mapping[int, Any]) -> Callable
     """Return something that builds arguments from raw values, and calls with them."""
 
     def build(*arguments: Any) -> Any:
-        return call(*(builders[at](one) if at in builders else one for at, one in enumerate(arguments)))
+        return call(
+            *(builders[at](argument) if at in builders else argument for at, argument in enumerate(arguments))
+        )
 
     return build

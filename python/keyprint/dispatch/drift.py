@@ -24,10 +24,12 @@ class Drift:
         #: Whether something that counts changed while it was compiled last.
         self.changes_itself = False
 
-    def check(self, name: str, known: Resolution, found: Resolution) -> None:
+    def check(self, name: str, known: Resolution, current: Resolution) -> None:
         """Raise because of what has changed, or say that the key does."""
-        lines = describe_changes(known, found)
-        news = [label for label, digest in known.components.items() if digest != found.components.get(label)]
+        lines = describe_changes(known, current)
+        news = [
+            label for label, digest in known.components.items() if digest != current.components.get(label)
+        ]
         # What was not there before could not be compiled in.
         if all(known.texts.get(label) == "not defined" for label in news):
             return

@@ -101,8 +101,8 @@ class KernelOptions:
     @property
     def store(self) -> Store | None:
         """Where artifacts are kept, now."""
-        found: Store | None = self._store() if callable(self._store) else self._store
-        return found
+        store: Store | None = self._store() if callable(self._store) else self._store
+        return store
 
     def identity(self) -> tuple[object, ...]:
         """Return the options that change what is compiled."""
@@ -119,17 +119,17 @@ class KernelOptions:
 
     def _compilers(self) -> tuple[tuple[object, str, bytes | None], ...]:
         """Return what tells compilers apart: names if ``tool`` says which version it is, otherwise their text."""
-        found = []
-        for one in (self.compile, self.load):
-            inner: Any = getattr(one, "__func__", one)
+        compilers = []
+        for compiler in (self.compile, self.load):
+            inner: Any = getattr(compiler, "__func__", compiler)
             code = getattr(inner, "__code__", None)
             digest = None
             if isinstance(code, types.CodeType) and self.tool is KEYPRINT:
                 source = self.rules.sources.of(code, inner.__globals__)
                 digest = bytes(source.code if source.function is None else source.function.digest)
             name = getattr(inner, "__qualname__", type(inner).__qualname__)
-            found.append((getattr(inner, "__module__", None), name, digest))
-        return tuple(found)
+            compilers.append((getattr(inner, "__module__", None), name, digest))
+        return tuple(compilers)
 
 
 def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:

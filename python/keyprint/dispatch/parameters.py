@@ -30,10 +30,10 @@ def defaults_of(function: types.FunctionType) -> list[tuple[Any, ...]]:
     code = function.__code__
     given = function.__defaults__ or ()
     first = code.co_argcount - len(given)
-    found: list[tuple[Any, ...]] = [() for _ in range(first)] + [(one,) for one in given]
+    defaults: list[tuple[Any, ...]] = [() for _ in range(first)] + [(default,) for default in given]
     named = function.__kwdefaults__ or {}
     names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    return found + [(named[name],) if name in named else () for name in names]
+    return defaults + [(named[name],) if name in named else () for name in names]
 
 
 class Builder:
@@ -52,14 +52,14 @@ class Builder:
 
 def builders_of(function: types.FunctionType) -> dict[str, Builder]:
     """Return the annotations that are classes which build arguments from raw values."""
-    found = {}
+    builders = {}
     for name, annotation in function.__annotations__.items():
         if isinstance(annotation, str):
             annotation = _evaluated(annotation, function)
         builder = _builder(annotation)
         if builder is not None and name != "return":
-            found[name] = builder
-    return found
+            builders[name] = builder
+    return builders
 
 
 def _evaluated(text: str, function: types.FunctionType) -> Any:

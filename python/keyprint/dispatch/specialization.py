@@ -315,8 +315,8 @@ def _slot(text: str, arguments: Mapping[str, Argument]) -> Slot:
         raise ValueError(f"the slot `{text}` ends in `{kind}`, expected one of {', '.join(_SCALARS)}")
     dimension = None
     for suffix, of_array in ((".shape[", Slot.size), (".strides[", Slot.stride)):
-        head, found, number = path.partition(suffix)
-        if found and number[:-1].isdigit() and number.endswith("]"):
+        head, separator, number = path.partition(suffix)
+        if separator and number[:-1].isdigit() and number.endswith("]"):
             path, kind, dimension = head, "", int(number[:-1])
             make = of_array
     # `pair[0].x` is an item of a tuple, and a member of that.
@@ -346,9 +346,9 @@ def _slot(text: str, arguments: Mapping[str, Argument]) -> Slot:
 
 
 def _paths(arguments: Mapping[Any, Argument], before: str = "") -> list[str]:
-    found = []
+    paths = []
     for name, argument in arguments.items():
         here = f"{before}[{name}]" if isinstance(name, int) else f"{before}.{name}" if before else str(name)
-        found.append(here)
-        found += _paths(argument.members or {}, here)
-    return found
+        paths.append(here)
+        paths += _paths(argument.members or {}, here)
+    return paths

@@ -22,8 +22,8 @@ else:
 
 def module_of_class(cls: type) -> str:
     """Return the module that a class says it belongs to; one that was made outside of any has none."""
-    found = getattr(cls, "__module__", None)
-    return found if isinstance(found, str) else "?"
+    module = getattr(cls, "__module__", None)
+    return module if isinstance(module, str) else "?"
 
 
 __all__ = ["is_a", "module_of_class"]

@@ -126,11 +126,11 @@ def _children(value: Any) -> tuple[list[tuple[str, Any]], bool]:
     if issubclass(kind, (dict, list, tuple)) and len(value) > _MOST_ITEMS:
         return [], False
     if issubclass(kind, dict):
-        found = [(f"[{text_of(key)}]", item) for key, item in dict.items(value)]
+        items = [(f"[{text_of(key)}]", item) for key, item in dict.items(value)]
         # Keys that look alike name no place.
-        labels = [label for label, _ in found]
-        told = [(label, item) for label, item in found if labels.count(label) == 1]
-        return [*told, *_attributes(value)], len(told) == len(found)
+        labels = [label for label, _ in items]
+        told = [(label, item) for label, item in items if labels.count(label) == 1]
+        return [*told, *_attributes(value)], len(told) == len(items)
     names = getattr(kind, "_fields", None)
     if issubclass(kind, tuple) and isinstance(names, tuple):
         return [(f".{name}", item) for name, item in zip(names, value, strict=False)], True
@@ -150,13 +150,15 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
     if kind.__module__ == "builtins" or issubclass(kind, (type, types.ModuleType)):
         return []
     held = _instance_dict(value)
-    found = list(held)
+    names = list(held)
     for base in kind.__mro__:
         is_slot = types.MemberDescriptorType
-        found += [
-            name for name, one in vars(base).items() if isinstance(one, is_slot) and not name.startswith("__")
+        names += [
+            name
+            for name, attribute in vars(base).items()
+            if isinstance(attribute, is_slot) and not name.startswith("__")
         ]
-    return [(f".{name}", item) for name in dict.fromkeys(found) for item in _attribute(value, name)]
+    return [(f".{name}", item) for name in dict.fromkeys(names) for item in _attribute(value, name)]
 
 
 def _instance_dict(value: Any) -> dict[Any, Any]:

@@ -103,18 +103,18 @@ class AccessPaths:
         function = entry.function
         if kind == "global":
             label = f"global {self.module_label(function.__globals__)}.{name}"
-            found = self.guards.name(function.__globals__, name)
-            if not found:
-                found = self.guards.name(_builtins_of(function), name)
-                label = f"builtin {name}" if found else label
-            return Reached("value", label, found[0]) if found else Reached("absent", label)
+            binding = self.guards.name(function.__globals__, name)
+            if not binding:
+                binding = self.guards.name(_builtins_of(function), name)
+                label = f"builtin {name}" if binding else label
+            return Reached("value", label, binding[0]) if binding else Reached("absent", label)
         if kind == "free":
             label = f"closure {entry.name}:{name}"
             names = function.__code__.co_freevars
             if name not in names or function.__closure__ is None:
                 return Reached("absent", label)
-            found = self.guards.cell(function, names.index(name))
-            return Reached("value", label, found[0]) if found else Reached("absent", label)
+            binding = self.guards.cell(function, names.index(name))
+            return Reached("value", label, binding[0]) if binding else Reached("absent", label)
         module, level, member = name
         return self._import(function, module, level, member, where)
 
@@ -128,12 +128,12 @@ class AccessPaths:
             base = package.rsplit(".", level - 1)[0] if level > 1 else package
             full = f"{base}.{module}" if module else base
         label = f"global {full}" if member is None else f"global {full}.{member}"
-        found = self._imported(full)
-        if found is None:
+        imported = self._imported(full)
+        if imported is None:
             return Reached("absent", label)
         if member is None:
-            return Reached("value", f"module {full}", found)
-        reached = self.walk(Reached("value", f"module {full}", found), (member,), where)
+            return Reached("value", f"module {full}", imported)
+        reached = self.walk(Reached("value", f"module {full}", imported), (member,), where)
         if reached.state == "absent":
             submodule = self._imported(f"{full}.{member}")
             if submodule is not None:
@@ -142,9 +142,9 @@ class AccessPaths:
 
     def _imported(self, name: str) -> Any:
         """Return a module that a function imports, as the function would get it."""
-        found = self.guards.name(sys.modules, name)
-        if found:
-            return found[0]
+        binding = self.guards.name(sys.modules, name)
+        if binding:
+            return binding[0]
         from importlib import import_module
 
         try:
@@ -195,10 +195,10 @@ class AccessPaths:
             raise dynamic(f"`{module.__name__}.__dict__`", where)
         names = vars(module)
         label = f"global {self.module_label(names)}.{name}"
-        found = self.guards.name(names, name)
+        binding = self.guards.name(names, name)
         on_class = lookup(type(module), name) if type(module) is not types.ModuleType else ()
-        if found and not (on_class and hasattr(type(on_class[0]), "__set__")):
-            return Reached("value", label, found[0])
+        if binding and not (on_class and hasattr(type(on_class[0]), "__set__")):
+            return Reached("value", label, binding[0])
         if lookup(types.ModuleType, name):
             # What every module has: ways to read anything of it.
             raise dynamic(f"`{module.__name__}.{name}`", where)
@@ -211,19 +211,19 @@ class AccessPaths:
             self.rechecks.append(lambda: _made_up(module, name) is _ABSENT)
             return Reached("absent", label)
         # Most put it among their names then.
-        found = self.guards.name(names, name)
-        if not found or found[0] is not value:
+        binding = self.guards.name(names, name)
+        if not binding or binding[0] is not value:
             self.rechecks.append(_is_made_up_again(module, name, value))
         return Reached("value", label, value)
 
     def _class_member(self, cls: type, name: str, before: Reached) -> Reached:
         label = f"{before.label}.{name}"
-        found = self._class_attribute(cls, name)
+        attribute = self._class_attribute(cls, name)
         computed = lookup(type(cls), name) if type(cls) is not type else ()
-        if not found or computed:
+        if not attribute or computed:
             # A metaclass may have it, or make it up.
             return Reached("whole", before.label, cls)
-        value = found[0]
+        value = attribute[0]
         if is_a(value, staticmethod):
             value = value.__func__
         elif is_a(value, classmethod):
@@ -262,11 +262,11 @@ class AccessPaths:
             if not is_slot(on_class[0]) and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
                 # A property reads whatever it wants, and so does a member of a class written in C.
                 return whole
-        found = self.guards.member(value, name)
-        if found is None:
+        member = self.guards.member(value, name)
+        if member is None:
             return whole
-        if found:
-            return Reached("value", label, found[0])
+        if member:
+            return Reached("value", label, member[0])
         if not on_class or type(on_class[0]) is types.MemberDescriptorType:
             return Reached("absent", label)
         attribute = on_class[0]
@@ -291,11 +291,11 @@ def _is_made_up_again(module: types.ModuleType, name: str, value: Any) -> Callab
     """Return something that asks a module for a name again, and tells whether the answer is the same."""
 
     def check() -> bool:
-        found = _made_up(module, name)
-        if found is value:
+        answer = _made_up(module, name)
+        if answer is value:
             return True
         try:
-            return found is not _ABSENT and fingerprint(found) == fingerprint(value)
+            return answer is not _ABSENT and fingerprint(answer) == fingerprint(value)
         except FingerprintError:
             return False
 
@@ -309,12 +309,12 @@ def function_of(value: Any) -> types.FunctionType | None:
     if type(value).__flags__ & HEAP_TYPE and not is_a(value, type):
         inner = getattr(type(value), "__keyprint_function__", None)
         if inner is not None:
-            found = inner(value)
-            return found if isinstance(found, types.FunctionType) else None
+            function = inner(value)
+            return function if isinstance(function, types.FunctionType) else None
     module = getattr(type(value), "__module__", None)
     wrapped = _WRAPPERS.get(module.partition(".")[0]) if isinstance(module, str) else None
-    found = None if wrapped is None or is_a(value, type) else getattr(value, wrapped, None)
-    return found if isinstance(found, types.FunctionType) else None
+    function = None if wrapped is None or is_a(value, type) else getattr(value, wrapped, None)
+    return function if isinstance(function, types.FunctionType) else None
 
 
 def keeps_members(cls: type) -> bool:
@@ -349,15 +349,17 @@ def lookup(cls: type, name: str) -> tuple[()] | tuple[Any]:
 
 def _is_still(cls: type, name: str, known: tuple[()] | tuple[Any]) -> Callable[[], bool]:
     def check() -> bool:
-        found = lookup(cls, name)
-        return len(found) == len(known) and all(one is other for one, other in zip(found, known, strict=True))
+        attribute = lookup(cls, name)
+        return len(attribute) == len(known) and all(
+            value is other for value, other in zip(attribute, known, strict=True)
+        )
 
     return check
 
 
 def _builtins_of(function: types.FunctionType) -> dict[str, Any]:
-    found = getattr(function, "__builtins__", None)
-    if isinstance(found, dict):
-        return found
-    found = function.__globals__.get("__builtins__", __builtins__)
-    return vars(found) if isinstance(found, types.ModuleType) else found
+    namespace = getattr(function, "__builtins__", None)
+    if isinstance(namespace, dict):
+        return namespace
+    namespace = function.__globals__.get("__builtins__", __builtins__)
+    return vars(namespace) if isinstance(namespace, types.ModuleType) else namespace

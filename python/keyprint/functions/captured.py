@@ -51,12 +51,12 @@ _HEAP_TYPE: Final = 1 << 9
 
 def is_made(cls: type) -> bool:
     """Whether a class was made by code, and is not what its name leads to."""
-    found: Any = sys.modules.get(module_of_class(cls))
+    reached: Any = sys.modules.get(module_of_class(cls))
     for name in cls.__qualname__.split("."):
-        found = getattr(found, name, None)
+        reached = getattr(reached, name, None)
     # Classes that are written in C are not all to be found (`function`), and nobody makes them.
     is_static = not cls.__flags__ & _HEAP_TYPE
-    return found is not cls and not is_static and ("__dict__" in vars(cls) or "__weakref__" in vars(cls))
+    return reached is not cls and not is_static and ("__dict__" in vars(cls) or "__weakref__" in vars(cls))
 
 
 def is_same_dict(get: Callable[[], Any], known: dict[str, Any]) -> Callable[[], bool]:
@@ -64,34 +64,36 @@ def is_same_dict(get: Callable[[], Any], known: dict[str, Any]) -> Callable[[], 
 
     def check() -> bool:
         function = get()
-        found = {} if function is None else vars(function)
-        return len(found) == len(known) and all(found.get(name) is value for name, value in known.items())
+        attributes = {} if function is None else vars(function)
+        return len(attributes) == len(known) and all(
+            attributes.get(name) is value for name, value in known.items()
+        )
 
     return check
 
 
 def classes_in(annotation: Any, names: dict[str, Any]) -> list[type]:
     """Return the classes that an annotation names, also as text or inside of generic types."""
-    found: list[type] = []
+    classes: list[type] = []
     pending = [annotation]
-    while pending and len(found) < _MOST_CLASSES:
-        one = pending.pop()
-        if is_a(one, str):
+    while pending and len(classes) < _MOST_CLASSES:
+        part = pending.pop()
+        if is_a(part, str):
             import re
 
-            for path in re.findall(r"[A-Za-z_][\w.]*", one):
+            for path in re.findall(r"[A-Za-z_][\w.]*", part):
                 first, *rest = path.split(".")
                 reached = names.get(first)
                 for name in rest:
                     reached = getattr(reached, name, None)
                 pending += [reached] if isinstance(reached, type) else []
-        elif is_a(one, type) and not is_a(one, types.GenericAlias):
-            found.append(one)
+        elif is_a(part, type) and not is_a(part, types.GenericAlias):
+            classes.append(part)
         else:
-            pending += getattr(one, "__args__", None) or ()
-            forward = getattr(one, "__forward_arg__", None)
+            pending += getattr(part, "__args__", None) or ()
+            forward = getattr(part, "__forward_arg__", None)
             pending += [forward] if isinstance(forward, str) else []
-    return found
+    return classes
 
 
 def in_order(classes: list[type]) -> list[type]:
@@ -126,7 +128,7 @@ def is_behaviour(value: Any) -> bool:
         return isinstance(value.__func__, types.FunctionType)
     if is_a(value, property):
         accessors = (value.fget, value.fset, value.fdel)
-        return all(is_a(one, (types.FunctionType, type(None))) for one in accessors)
+        return all(is_a(accessor, (types.FunctionType, type(None))) for accessor in accessors)
     return is_a(value, types.FunctionType)
 
 
@@ -135,8 +137,8 @@ def table_behind(dispatcher: types.FunctionType) -> Any:
     dispatch = vars(dispatcher).get("dispatch")
     if isinstance(dispatch, types.FunctionType) and "registry" in dispatch.__code__.co_freevars:
         at = dispatch.__code__.co_freevars.index("registry")
-        found = (dispatch.__closure__ or ())[at].cell_contents
-        return found if type(found) is dict else None
+        registry = (dispatch.__closure__ or ())[at].cell_contents
+        return registry if type(registry) is dict else None
     return None
 
 
@@ -153,7 +155,7 @@ def only_adds(owner: Any, method: str) -> bool:
     elif method not in _ADDERS.get(kind, frozenset()):
         return False
     # Keys are compared with those that are there, by code of their classes.
-    return kind in (list, bytearray) or kind.__name__ == "deque" or all(type(one) in PLAIN for one in owner)
+    return kind in (list, bytearray) or kind.__name__ == "deque" or all(type(item) in PLAIN for item in owner)
 
 
 def is_enum(cls: type) -> bool:

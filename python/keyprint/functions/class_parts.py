@@ -73,7 +73,7 @@ def attributes(cls: type) -> dict[str, Any]:
     """Return what a class itself defines."""
     own = vars(cls)
     is_pydantic = "__pydantic_core_schema__" in own
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     generated = {}
     for name, value in own.items():
         if name in _NOISE:
@@ -90,44 +90,46 @@ def attributes(cls: type) -> dict[str, Any]:
             continue
         if isinstance(cls, enum.EnumMeta) and (name in _ENUM_NOISE or is_a(value, cls)):
             continue
-        found[name] = value
-    found["__annotations__"] = annotation_texts(cls)
-    found["__generated__"] = generated
+        parts[name] = value
+    parts["__annotations__"] = annotation_texts(cls)
+    parts["__generated__"] = generated
     if cls.__name__ != cls.__qualname__.rpartition(".")[2]:
-        found["__name__"] = cls.__name__
+        parts["__name__"] = cls.__name__
     if "__orig_bases__" in own:
-        found["__orig_bases__"] = [_text(base) for base in own["__orig_bases__"]]
+        parts["__orig_bases__"] = [_text(base) for base in own["__orig_bases__"]]
     if isinstance(cls, enum.EnumMeta):
         members: Mapping[str, Any] = cls.__members__
-        found["__members__"] = [(name, *_member_parts(member)) for name, member in members.items()]
-        found["__lookup__"] = _lookup_table(cls)
-        found["__names__"] = list(cls._member_names_)
-        found["__boundary__"] = getattr(own.get("_boundary_"), "name", None)
+        parts["__members__"] = [(name, *_member_parts(member)) for name, member in members.items()]
+        parts["__lookup__"] = _lookup_table(cls)
+        parts["__names__"] = list(cls._member_names_)
+        parts["__boundary__"] = getattr(own.get("_boundary_"), "name", None)
     registered = registered_classes(cls)
     if registered:
-        found["__registered__"] = [_text(one) for one in registered]
+        parts["__registered__"] = [_text(kind) for kind in registered]
     if "__dataclass_fields__" in own:
-        found["__dataclass_fields__"] = [
+        parts["__dataclass_fields__"] = [
             _dataclass_field(field) for field in own["__dataclass_fields__"].values()
         ]
-        found["__dataclass_params__"] = repr(own.get("__dataclass_params__"))
+        parts["__dataclass_params__"] = repr(own.get("__dataclass_params__"))
     if "__attrs_attrs__" in own:
-        found["__attrs_attrs__"] = [_attrs_field(field) for field in own["__attrs_attrs__"]]
-        found.pop("__attrs_props__", None)
+        parts["__attrs_attrs__"] = [_attrs_field(field) for field in own["__attrs_attrs__"]]
+        parts.pop("__attrs_props__", None)
     if is_pydantic:
         fields = own.get("__pydantic_fields__") or getattr(cls, "model_fields", {})
-        found["__pydantic_fields__"] = [(name, *_pydantic_field(field)) for name, field in fields.items()]
+        parts["__pydantic_fields__"] = [(name, *_pydantic_field(field)) for name, field in fields.items()]
         private = own.get("__private_attributes__") or {}
-        found["__private_attributes__"] = [(name, *_pydantic_private(one)) for name, one in private.items()]
-        found["__pydantic_decorators__"] = _pydantic_decorators(own.get("__pydantic_decorators__"))
-    return found
+        parts["__private_attributes__"] = [
+            (name, *_pydantic_private(attribute)) for name, attribute in private.items()
+        ]
+        parts["__pydantic_decorators__"] = _pydantic_decorators(own.get("__pydantic_decorators__"))
+    return parts
 
 
 def registered_classes(cls: type) -> list[type]:
     """Return the classes that were registered with an abstract class, or with what derives from it, by name."""
-    found = [one() for sub in _abstract_classes(cls) for one in _abc._get_dump(sub)[0]]
-    known = {one for one in found if one is not None}
-    return sorted(known, key=lambda one: (module_of_class(one), one.__qualname__))
+    classes = [reference() for sub in _abstract_classes(cls) for reference in _abc._get_dump(sub)[0]]
+    known = {kind for kind in classes if kind is not None}
+    return sorted(known, key=lambda kind: (module_of_class(kind), kind.__qualname__))
 
 
 def subclasses_with_hooks(cls: type) -> list[type]:
@@ -137,11 +139,11 @@ def subclasses_with_hooks(cls: type) -> list[type]:
 
 def _abstract_classes(cls: type) -> list[type]:
     """Return an abstract class and all that derive from it: all of them are asked for instances."""
-    found: list[type] = [cls] if isinstance(cls, abc.ABCMeta) else []
-    for one in found:
-        derived: list[type] = type.__subclasses__(one)
-        found += [sub for sub in derived if isinstance(sub, abc.ABCMeta) and sub not in found]
-    return found
+    classes: list[type] = [cls] if isinstance(cls, abc.ABCMeta) else []
+    for base in classes:
+        derived: list[type] = type.__subclasses__(base)
+        classes += [sub for sub in derived if isinstance(sub, abc.ABCMeta) and sub not in classes]
+    return classes
 
 
 def _member_parts(member: Any) -> tuple[Any, ...]:
@@ -213,12 +215,12 @@ def _pydantic_private(attribute: Any) -> tuple[Any, ...]:
 
 def _pydantic_decorators(decorators: Any) -> list[Any]:
     """Return which fields the validators and serializers of a model are for; they count as functions themselves."""
-    found = []
+    entries = []
     for kind in ("field_validators", "validators", "field_serializers", "model_validators"):
         for name, decorator in getattr(decorators, kind, {}).items():
             info = decorator.info
-            found.append((kind, name, getattr(info, "fields", None), getattr(info, "mode", None)))
-    return found
+            entries.append((kind, name, getattr(info, "fields", None), getattr(info, "mode", None)))
+    return entries
 
 
 def _is_generated(cls: type, value: Any) -> bool:
@@ -232,8 +234,8 @@ def _is_generated(cls: type, value: Any) -> bool:
     if value.__module__ == "dataclasses" or value.__code__.co_filename.startswith("<attrs generated"):
         return True
     # What `dataclasses` writes is nested in a function of this name; before 3.11 code does not tell.
-    made = getattr(code, "co_qualname", inner.__qualname__ if inner is not value else "")
-    if made.startswith("__create_fn__."):
+    qualname = getattr(code, "co_qualname", inner.__qualname__ if inner is not value else "")
+    if qualname.startswith("__create_fn__."):
         return True
     is_old = not hasattr(code, "co_qualname") and "__dataclass_fields__" in vars(cls)
     return is_old and code.co_filename == "<string>" and value.__name__ in _GENERATED
@@ -243,8 +245,10 @@ def annotation_texts(owner: Any) -> dict[str, str]:
     """Return annotations as text: what they name is not followed."""
     try:
         # A class without annotations would answer with those of its base.
-        found = vars(owner).get("__annotations__", {}) if isinstance(owner, type) else owner.__annotations__
-        return {name: _text(value) for name, value in found.items()}
+        annotations = (
+            vars(owner).get("__annotations__", {}) if isinstance(owner, type) else owner.__annotations__
+        )
+        return {name: _text(value) for name, value in annotations.items()}
     except Exception:
         # Newer interpreters evaluate annotations when asked, which may fail.
         return {}

@@ -110,9 +110,9 @@ class Classes:
         from .class_parts import registered_classes, subclasses_with_hooks
 
         known = registered_classes(cls)
-        own = [one for one in known if self._resolver.version_of(one) is None]
+        own = [kind for kind in known if self._resolver.version_of(kind) is None]
         if own:
-            names = [f"{module_of_class(one)}.{one.__qualname__}" for one in own]
+            names = [f"{module_of_class(kind)}.{kind.__qualname__}" for kind in own]
             self._resolver.put(
                 f"registered with {cls.__qualname__}", fingerprint(names), ", ".join(names), self._resolver.at
             )
@@ -123,7 +123,7 @@ class Classes:
             self._resolver.access_paths.rechecks.append(
                 lambda: (
                     abc.get_cache_token() == token
-                    or all(registered_classes(one) == known for one, known in abstract)
+                    or all(registered_classes(base) == known for base, known in abstract)
                 )
             )
         self._abstract.append((cls, known))
@@ -136,8 +136,8 @@ class Classes:
 
         for path in re.findall(r"[A-Za-z_][\w.]*", annotation):
             first, *rest = path.split(".")
-            found = self._resolver.guards.name(names, first)
-            reached = found[0] if found else None
+            binding = self._resolver.guards.name(names, first)
+            reached = binding[0] if binding else None
             for name in rest:
                 reached = getattr(reached, name, None)
             if hasattr(type(reached), "__keyprint_constant__") and not isinstance(reached, type):
@@ -166,11 +166,11 @@ class Classes:
             names = vars(sys.modules.get(module_of_class(cls), types))
             for annotation in vars(cls).get("__annotations__", {}).values():
                 self.count_named_constants(annotation, names)
-                for one in classes_in(annotation, names):
-                    label = f"annotation {module_of_class(one)}.{one.__qualname__}"
-                    if one is not value and label not in self._resolver.components:
-                        self._resolver.put(label, fingerprint(None), short_text(one), self._resolver.at)
-                        self._resolver.components[label] = fingerprint(self.annotation(one))
+                for kind in classes_in(annotation, names):
+                    label = f"annotation {module_of_class(kind)}.{kind.__qualname__}"
+                    if kind is not value and label not in self._resolver.components:
+                        self._resolver.put(label, fingerprint(None), short_text(kind), self._resolver.at)
+                        self._resolver.components[label] = fingerprint(self.annotation(kind))
             data = {
                 name: attribute
                 for name, attribute in attributes(cls).items()

@@ -23,15 +23,15 @@ __all__ = ["reads_of"]
 
 def reads_of(code: CodeType) -> list[Use]:
     """Return what a code object reads, and what is nested in it."""
-    found: dict[tuple[Any, ...], Use] = {}
+    uses: dict[tuple[Any, ...], Use] = {}
     pending = [(code, frozenset[str](), True)]
     while pending:
         current, local, is_outer = pending.pop(0)
         for use in _reads_of_one(current, local, is_outer):
-            found.setdefault(use[:3], use)
+            uses.setdefault(use[:3], use)
         inner = local | set(current.co_cellvars)
         pending += [(const, inner, False) for const in current.co_consts if isinstance(const, CodeType)]
-    return list(found.values())
+    return list(uses.values())
 
 
 def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list[Use]:
@@ -78,10 +78,10 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
                 root = ("free", value)
         elif "LOAD_FAST" in name:
             # Newer interpreters have one instruction for two: store and load, or load twice.
-            for one in value if isinstance(value, tuple) else (value,):
-                if one in parameters:
+            for variable in value if isinstance(value, tuple) else (value,):
+                if variable in parameters:
                     finish()
-                    root = ("parameter", parameters[one])
+                    root = ("parameter", parameters[variable])
         elif name == "LOAD_SUPER_ATTR":
             uses.append((("parameter", 0), (value,), "super", line))
         elif name in ("LOAD_CONST", "LOAD_SMALL_INT"):
@@ -91,14 +91,14 @@ def _reads_of_one(code: CodeType, local: frozenset[str], is_outer: bool) -> list
             level = level if isinstance(level, int) else 0
             uses.append((("import", (value, level, None)), (), "imported", line))
             if isinstance(names, tuple):
-                uses += [(("import", (value, level, one)), (), "whole", line) for one in names]
+                uses += [(("import", (value, level, member)), (), "whole", line) for member in names]
             else:
                 uses.append((("import", (value, level, None)), (), "whole", line))
     finish()
     # Instructions that are not known here may read a parameter too.
     seen = {use[0] for use in uses}
     unseen = [("parameter", at) for at in parameters.values() if ("parameter", at) not in seen]
-    return uses + [(one, (), "whole", code.co_firstlineno) for one in unseen]
+    return uses + [(parameter, (), "whole", code.co_firstlineno) for parameter in unseen]
 
 
 def _asked(code: CodeType) -> list[tuple[str, str]]:
@@ -107,16 +107,16 @@ def _asked(code: CodeType) -> list[tuple[str, str]]:
     texts = [part for const in code.co_consts if isinstance(const, str) for part in const.split(".")]
     instructions = list(dis.get_instructions(code))
     # Interpreters write some of these names into classes; only reading members counts.
-    members = [str(one.argval) for one in instructions if one.opname in _MEMBERS]
-    found = []
+    members = [str(instruction.argval) for instruction in instructions if instruction.opname in _MEMBERS]
+    asked = []
     for name in dict.fromkeys([*members, *texts]):
         if name in dynamic:
-            found.append((name, "dynamic"))
+            asked.append((name, "dynamic"))
         elif name in ASKING_MEMBERS:
-            found.append((name, ASKING_MEMBERS[name]))
-    if any(one.opname == "IS_OP" for one in instructions):
-        found.append(("is", "identity"))
-    return found
+            asked.append((name, ASKING_MEMBERS[name]))
+    if any(instruction.opname == "IS_OP" for instruction in instructions):
+        asked.append(("is", "identity"))
+    return asked
 
 
 #: Instructions that read members.

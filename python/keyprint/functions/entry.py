@@ -35,10 +35,10 @@ class FunctionEntry:
         self.file = function.__code__.co_filename
         self.name = name
         self.source = source
-        found = source.function
-        if found is not None:
-            self.parameters = found.parameters
-            self.argument_flows = [ArgumentFlow(*flow) for flow in found.argument_flows]
+        parsed = source.function
+        if parsed is not None:
+            self.parameters = parsed.parameters
+            self.argument_flows = [ArgumentFlow(*flow) for flow in parsed.argument_flows]
         else:
             self.parameters = _parameters_of(function.__code__)
             self.argument_flows = []
@@ -52,9 +52,9 @@ class FunctionEntry:
 
     @property
     def function(self) -> Any:
-        found = self._function()
-        assert found is not None, "whoever asks has the function"
-        return found
+        function = self._function()
+        assert function is not None, "whoever asks has the function"
+        return function
 
     def where(self, line: int) -> Where:
         return self.name, self.file, line

@@ -161,8 +161,8 @@ class Flows:
                 elif is_a(attribute, property):
                     for accessor in (attribute.fget, attribute.fset, attribute.fdel):
                         if isinstance(accessor, types.FunctionType):
-                            found = Reached("value", label, accessor, value, owner.label)
-                            self._resolver.add(found, "called", where)
+                            reached = Reached("value", label, accessor, value, owner.label)
+                            self._resolver.add(reached, "called", where)
                 elif names is not None:
                     self._resolver.add(Reached("value", label, attribute), "whole", where)
 

@@ -134,17 +134,17 @@ class FunctionKey:
 
 def unwrap(function: Any) -> types.FunctionType:
     """Return the function that something callable leads to."""
-    found = function
-    if isinstance(found, (staticmethod, classmethod, types.MethodType)):
-        found = found.__func__
-    found = function_of(found)
-    if found is None:
+    inner = function
+    if isinstance(inner, (staticmethod, classmethod, types.MethodType)):
+        inner = inner.__func__
+    inner = function_of(inner)
+    if inner is None:
         raise FunctionKeyError(
             f"expected a function, found `{type(function).__module__}.{type(function).__qualname__}`",
             code="no-function",
             hint="pass the function itself, not what it returns",
         )
-    return found
+    return inner
 
 
 def describe_changes(before: Resolution, now: Resolution) -> list[str]:
@@ -171,12 +171,13 @@ def _changes_inside(before: Resolution, now: Resolution, label: str) -> list[tup
         now_is = {path: (digest, text) for path, digest, text in new.parts}
         paths = [path for path in {**was, **now_is} if was.get(path, ("",))[0] != now_is.get(path, ("",))[0]]
         # What holds something that changed says less than that.
-        deepest = [one for one in paths if not any(_is_inside(other, one) for other in paths)]
+        deepest = [path for path in paths if not any(_is_inside(other, path) for other in paths)]
         if deepest:
             absent = ("", "nothing")
             return [(path, was.get(path, absent)[1], now_is.get(path, absent)[1]) for path in deepest[:8]]
     texts = [
-        one.texts.get(label, "nothing") if label in one.components else "nothing" for one in (before, now)
+        resolution.texts.get(label, "nothing") if label in resolution.components else "nothing"
+        for resolution in (before, now)
     ]
     return [("", texts[0], texts[1])]
 

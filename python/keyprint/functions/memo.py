@@ -33,29 +33,29 @@ class Memo:
         known = known if reference() is value else None
         if known is not None and known.guards.check():
             return known
-        found = resolve(value, rules, bound, label="value")
-        if known is not None and known.fingerprint != found.fingerprint:
-            self._check(getattr(value, "__qualname__", "?"), known, found)
+        resolution = resolve(value, rules, bound, label="value")
+        if known is not None and known.fingerprint != resolution.fingerprint:
+            self._check(getattr(value, "__qualname__", "?"), known, resolution)
         # Numbers, texts and tuples are looked at anew each time.
         if type(value).__weakrefoffset__:
-            self._known[place] = ref(value, lambda _: self._known.pop(place, None)), found
-        return found
+            self._known[place] = ref(value, lambda _: self._known.pop(place, None)), resolution
+        return resolution
 
-    def check_baseline(self, cls: type, name: str, found: Resolution) -> None:
+    def check_baseline(self, cls: type, name: str, resolution: Resolution) -> None:
         """Compare what a class defines with what it defined when it was first met: a method may be replaced."""
         place = id(cls)
         defined = self._defined.get(place)
         if defined is None or defined[0]() is not cls:
             forget = self._defined.pop
             defined = self._defined[place] = ref(cls, lambda _: forget(place, None)), {}
-        known = defined[1].setdefault(name, found)
-        if known is not found and known.fingerprint != found.fingerprint:
-            self._check(f"{cls.__qualname__}.{name}", known, found)
-            defined[1][name] = found
+        known = defined[1].setdefault(name, resolution)
+        if known is not resolution and known.fingerprint != resolution.fingerprint:
+            self._check(f"{cls.__qualname__}.{name}", known, resolution)
+            defined[1][name] = resolution
 
     def resolutions(self) -> list[Resolution]:
         """Return all that are known."""
-        return [found for _, found in [*self._known.values()]]
+        return [resolution for _, resolution in [*self._known.values()]]
 
     def forget(self) -> None:
         self._known.clear()

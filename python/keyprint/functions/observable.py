@@ -34,7 +34,7 @@ _LOG_CALLS: Final = frozenset(
 
 def rules() -> dict[type, Any]:
     """Return the rules for types that are loaded."""
-    found: dict[type, Any] = {
+    by_type: dict[type, Any] = {
         BaseException: _exception,
         # What synchronises holds nothing that is computed with.
         **{kind: rule.leaf(kind.__qualname__, tag="keyprint lock") for kind in _LOCKS},
@@ -46,17 +46,17 @@ def rules() -> dict[type, Any]:
     for module, name, given in _LIBRARY:
         cls = getattr(sys.modules.get(module), name, None)
         if isinstance(cls, type):
-            found[cls] = given
-    return found
+            by_type[cls] = given
+    return by_type
 
 
 def parts_of(*names: str) -> Callable[[Any], Any]:
     """Return a rule that counts attributes of an object, and the state of a subclass."""
 
     def parts(value: Any) -> Any:
-        found = [getattr(value, name) for name in names]
+        attributes = [getattr(value, name) for name in names]
         state = {name: held for name, held in getattr(value, "__dict__", {}).items() if name != "__doc__"}
-        return rule.ordered(type(value), *found, state, tag="keyprint parts")
+        return rule.ordered(type(value), *attributes, state, tag="keyprint parts")
 
     return parts
 
@@ -108,7 +108,7 @@ def _ufunc(ufunc: Any) -> Any:
     import gc
 
     # Made of a function of the program, which nothing else leads to.
-    inside = [one for one in gc.get_referents(ufunc) if is_a(one, (types.FunctionType, tuple))]
+    inside = [referent for referent in gc.get_referents(ufunc) if is_a(referent, (types.FunctionType, tuple))]
     if not inside:
         return NotImplemented
     return rule.ordered(ufunc.__name__, ufunc.nin, ufunc.nout, inside, tag="keyprint ufunc")
@@ -146,4 +146,4 @@ def is_log_call(owner: Any, name: str) -> bool:
 
 def is_standard_stream(value: Any) -> bool:
     """Whether something is what the interpreter prints to."""
-    return any(value is one for one in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__))
+    return any(value is stream for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__))

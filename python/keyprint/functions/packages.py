@@ -59,11 +59,11 @@ class Packages:
             if prefix in self._given:
                 return self._given[prefix]
             prefix = prefix.rpartition(".")[0]
-        found = installed_version(module)
+        version = installed_version(module)
         # `__main__` is whatever runs now, and a module that is not loaded yet may turn out to be anything.
         if module in sys.modules and module != "__main__":
-            self._known[module] = found
-        return found
+            self._known[module] = version
+        return version
 
     def __repr__(self) -> str:
         inside = [name for name, version in self._given.items() if version is None]

@@ -30,7 +30,9 @@ class Questions:
         where = self._resolver.at
         shared = self._shared()
         if shared:
-            texts = sorted({f"{name_of_label(one)} in {name_of_label(other)}" for one, _, other, _ in shared})
+            texts = sorted(
+                {f"{name_of_label(first)} in {name_of_label(other)}" for first, _, other, _ in shared}
+            )
             self._resolver.put("shared objects", fingerprint(shared), ", ".join(texts[:4]), where)
         if "documentation" in self._resolver.asks:
             # What is nested in a function has documentation too: its whole text counts.
@@ -55,8 +57,8 @@ class Questions:
         """Count attributes of every function and class that was reached."""
 
         def read(value: Any) -> list[str | None]:
-            found = [getattr(value, name, None) for name in names]
-            return [one if is_a(one, str) else None for one in found]
+            values = [getattr(value, name, None) for name in names]
+            return [text if is_a(text, str) else None for text in values]
 
         known = {label: read(value) for label, value in self._resolver.described.items()}
         self._resolver.put(
@@ -75,21 +77,21 @@ class Questions:
                 # Asking a class for annotations that it has not leaves an empty dict in it.
                 held = vars(value).get("__annotations__") if is_a(value, type) else value.__annotations__
                 for annotation in list(held.values()) if isinstance(held, dict) else ():
-                    for one in classes_in(annotation, names):
-                        self._resolver.classes.count(one)
+                    for cls in classes_in(annotation, names):
+                        self._resolver.classes.count(cls)
 
     def _shared(self) -> list[tuple[str, int, str, int]]:
         """Return which objects are met in several places, as far as the code that was reached can tell."""
         is_asked = "identity" in self._resolver.asks
         first: dict[int, tuple[str, int]] = {}
-        found = []
+        shared = []
         captured = dict(self._resolver.captured)
         if self._resolver.written:
             others = {
                 **self._resolver.held,
-                **{f"written {label}": one for label, one in self._resolver.written.items()},
+                **{f"written {label}": value for label, value in self._resolver.written.items()},
             }
-            captured.update({label: (one, [(id(one), True)]) for label, one in others.items()})
+            captured.update({label: (value, [(id(value), True)]) for label, value in others.items()})
         for label in sorted(captured):
             value, met = captured[label]
             if is_same_by_nature(value) or is_a(value, (type, types.ModuleType, types.FunctionType)):
@@ -99,5 +101,5 @@ class Questions:
             for at, (address, is_told_apart) in enumerate(met):
                 known = first.setdefault(address, (label, at))
                 if known != (label, at) and (is_told_apart or is_asked):
-                    found.append((*known, label, at))
-        return found
+                    shared.append((*known, label, at))
+        return shared

@@ -46,11 +46,11 @@ def add_use(node: Node, path: tuple[str, ...], how: str, where: Where) -> None:
 
 def effective(entry: FunctionEntry, parameter: int) -> dict[tuple[tuple[str, ...], str], Where]:
     """Return what a function reads of a parameter, itself or through functions that only a call tells."""
-    found = dict(entry.uses[parameter])
+    uses = dict(entry.uses[parameter])
     for flow in entry.argument_flows:
         if flow.root == ("parameter", parameter) and flow.is_to_parameter:
-            found.setdefault((flow.path, "whole"), entry.where(flow.line))
-    return found
+            uses.setdefault((flow.path, "whole"), entry.where(flow.line))
+    return uses
 
 
 def where_of(node: Node) -> Where:

@@ -164,9 +164,9 @@ def resolve(value: Any, rules: Rules, bound: Any = None, *, label: str = "") -> 
                 code="unidentified",
                 hint="give what is nested a `__fingerprint__`, or pass it as an argument",
             ) from error
-        found = Resolution(resolver, root)
-        if found.guards.check():
-            return found
+        resolution = Resolution(resolver, root)
+        if resolution.guards.check():
+            return resolution
     raise FunctionKeyError(
         f"what {short_text(value)} reads keeps changing while it is looked at",
         code="unstable",
@@ -268,12 +268,12 @@ class Resolver:
     def _read(self, entry: FunctionEntry) -> None:
         function, source = entry.function, entry.source
         self.at = entry.where(function.__code__.co_firstlineno)
-        found = source.function
-        if found is not None:
-            uses: Any = found.uses
+        parsed = source.function
+        if parsed is not None:
+            uses: Any = parsed.uses
             # The same text may be compiled in several ways: with `-O`, after `from __future__ import ...`.
             mode = (sys.flags.optimize, function.__code__.co_flags & FUTURE)
-            meaning: tuple[object, ...] = ("source", bytes(found.digest), self._decorators(entry), mode)
+            meaning: tuple[object, ...] = ("source", bytes(parsed.digest), self._decorators(entry), mode)
         else:
             from .code_reads import reads_of
 
@@ -308,7 +308,7 @@ class Resolver:
             if how == "imported":
                 # From here on, submodules are where they are looked for. The import itself sees what is missing.
                 there = self.access_paths.reach(entry, root, path, where).state != "absent"
-                name = ".".join(str(one) for one in root[1] if one)
+                name = ".".join(str(part) for part in root[1] if part)
                 self.put(f"import {name}", fingerprint(there), "there" if there else "not there", where)
             elif how == "dynamic":
                 raise dynamic(f"`{root[1]}`", where)
@@ -325,15 +325,17 @@ class Resolver:
 
     def _decorators(self, entry: FunctionEntry) -> list[bytes]:
         """Return what decorates a function, but for the decorators that compile it."""
-        found = entry.source.function
-        assert found is not None
+        parsed = entry.source.function
+        assert parsed is not None
         counted = []
-        for names, digest, line in found.decorators:
+        for names, digest, line in parsed.decorators:
             if names and self.rules.compiled_by:
                 reached = self.access_paths.reach(
                     entry, ("global", names[0]), tuple(names[1:]), entry.where(line)
                 )
-                if reached.state == "value" and any(reached.value is one for one in self.rules.compiled_by):
+                if reached.state == "value" and any(
+                    reached.value is decorator for decorator in self.rules.compiled_by
+                ):
                     continue
             if ".".join(names) in self.rules.compiled_by:
                 continue
@@ -346,16 +348,16 @@ class Resolver:
 
     def _annotations(self, entry: FunctionEntry) -> list[tuple[str, object]]:
         """Return the annotations of a function as they are: byte code does not tell whether a file is right."""
-        found = entry.function.__annotations__
-        for annotation in found.values():
+        annotations = entry.function.__annotations__
+        for annotation in annotations.values():
             self.classes.count_named_constants(annotation, entry.function.__globals__)
         # That there are none is watched with the function.
-        if found and not self.guards.value(found):
-            known = {name: id(value) for name, value in found.items()}
+        if annotations and not self.guards.value(annotations):
+            known = {name: id(value) for name, value in annotations.items()}
             self.access_paths.rechecks.append(
-                lambda: {name: id(value) for name, value in found.items()} == known
+                lambda: {name: id(value) for name, value in annotations.items()} == known
             )
-        return [(str(name), self.classes.annotation(value)) for name, value in found.items()]
+        return [(str(name), self.classes.annotation(value)) for name, value in annotations.items()]
 
     def _inside(self, label: str, what: str, value: Any) -> bytes | None:
         """Return the digest of something that belongs to a function."""
@@ -451,7 +453,7 @@ class Resolver:
         if kind not in (list, bytearray, dict):
             return False
         plain = [*value, *value.values()] if kind is dict and how == "updated" else list(value)
-        if (kind is dict or how == "updated") and not all(type(one) in PLAIN for one in plain):
+        if (kind is dict or how == "updated") and not all(type(item) in PLAIN for item in plain):
             # Code of their classes runs when they are compared or added to.
             return False
         known = places()

@@ -86,25 +86,25 @@ class Sources:
     @property
     def _store(self) -> Store | None:
         given: Any = self._given
-        found: Store | None = given() if callable(given) else given
-        return found
+        store: Store | None = given() if callable(given) else given
+        return store
 
     def of(self, code: CodeType, globals_: dict[str, Any]) -> Source:
         """Return what is known of the source of a code object."""
         known = self._found.get(id(code))
         if known is not None and known[0]() is code:
             return known[1]
-        found = self._find(code, globals_)
+        source = self._find(code, globals_)
         place = id(code)
-        self._found[place] = ref(code, lambda _: self._found.pop(place, None)), found
-        return found
+        self._found[place] = ref(code, lambda _: self._found.pop(place, None)), source
+        return source
 
     def text(self, source: Source, globals_: dict[str, Any]) -> str | None:
         """Return the text of a function, if it is still what it was; as it would stand at the beginning of lines."""
-        found = self.located(source, globals_)
-        if found is None:
+        located = self.located(source, globals_)
+        if located is None:
             return None
-        text, before = found
+        text, before = located
         if not before or before.strip(" \t"):
             return text
         import textwrap
@@ -130,20 +130,20 @@ class Sources:
         digest = fingerprint(code, mode="lenient")
         name, line = code.co_name, code.co_firstlineno
         file = self._files.get(code.co_filename)
-        found = None
+        function = None
         # What byte code does not tell, such as annotations of locals, may have been edited.
         is_same = file is not None and file.stamp == _stamp(code.co_filename)
         if is_same and file is not None and file.table is not None:
-            found = file.table.find(name, line, bytes(digest))
-        if found is None:
+            function = file.table.find(name, line, bytes(digest))
+        if function is None:
             # Not looked at yet, or edited and loaded again since.
             file = self._load(code, globals_, file)
             if file is not None and file.table is not None:
-                found = file.table.find(name, line, bytes(digest))
+                function = file.table.find(name, line, bytes(digest))
         text_digest = None
         if file is not None and file.table is not None:
             text_digest = file.table.digest_at(name, line)
-        return Source(digest, file, found, text_digest)
+        return Source(digest, file, function, text_digest)
 
     def _load(self, code: CodeType, globals_: dict[str, Any], known: _File | None) -> _File | None:
         name = code.co_filename
@@ -184,10 +184,10 @@ class Sources:
 def _stamp(name: str) -> object:
     """Return what changes when a file is written; nothing equals it where there is no file."""
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except (OSError, ValueError):
         return object()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _content(name: str, globals_: dict[str, Any]) -> bytes | None:
@@ -304,12 +304,12 @@ def parameters_of(code: CodeType) -> list[str]:
     """Return the names of the parameters, in the order of the source."""
     ordinary, named = code.co_argcount, code.co_kwonlyargcount
     names = list(code.co_varnames)
-    found = names[:ordinary]
+    parameters = names[:ordinary]
     at = ordinary + named
     if code.co_flags & 0x4:
-        found.append(names[at])
+        parameters.append(names[at])
         at += 1
-    found += names[ordinary : ordinary + named]
+    parameters += names[ordinary : ordinary + named]
     if code.co_flags & 0x8:
-        found.append(names[at])
-    return found
+        parameters.append(names[at])
+    return parameters

@@ -137,16 +137,16 @@ class Values:
         if function.__closure__ is None and "__wrapped__" not in vars(function):
             return None
         self._resolver.guards.function(function)
-        found = []
+        digests = []
         for at, name in enumerate(function.__code__.co_freevars):
             content = self._resolver.guards.cell(function, at)
             label = f"closure {module_of(function)}.{function.__qualname__}:{name}"
             if content and label.partition(" ")[2] not in self._resolver.rules.ignore:
-                found.append(bytes(self.digest_of(label, content[0], where)))
+                digests.append(bytes(self.digest_of(label, content[0], where)))
         for what in (function.__defaults__, function.__kwdefaults__, vars(function).get("__wrapped__")):
             if what is not None:
-                found.append(bytes(self.digest_of(f"content of {function.__qualname__}", what, where)))
-        return found
+                digests.append(bytes(self.digest_of(f"content of {function.__qualname__}", what, where)))
+        return digests
 
     def _module(self, module: types.ModuleType, where: Where) -> tuple[object, ...]:
         name = module.__name__

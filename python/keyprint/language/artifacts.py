@@ -66,7 +66,7 @@ def compile_kernel(
     dump = os.environ.get("KEYPRINT_DUMP")
     if dump:
         _dump(dump, specialization, code)
-    made = compile_c(code.text, compiler, flags)
+    shared_object = compile_c(code.text, compiler, flags)
     metadata = {
         "slots": code.slots,
         "results": code.results,
@@ -75,7 +75,7 @@ def compile_kernel(
         "arrays": code.arrays,
         "graph": code.graph,
     }
-    artifact = Artifact({"kernel.so": made}, metadata)
+    artifact = Artifact({"kernel.so": shared_object}, metadata)
     # Code that has the addresses of fields in it is never stored.
     artifact.keep = host.captured
     return artifact
@@ -83,7 +83,7 @@ def compile_kernel(
 
 def _plain(returned: Any) -> Any:
     if isinstance(returned, list):
-        return {"tuple": [_plain(one) for one in returned]}
+        return {"tuple": [_plain(item) for item in returned]}
     return {"shape": list(returned[0]), "dtype": returned[1]} if isinstance(returned, tuple) else returned
 
 
@@ -143,7 +143,7 @@ def _start(label: Any, labels: list[Any], outcomes: Any, dispatcher: Any) -> int
         for at, known in enumerate(labels):
             if int(known) == number:
                 return at + 1
-    shown = ", ".join(f"`{one!r}`" for one in labels)
+    shown = ", ".join(f"`{known!r}`" for known in labels)
     raise KernelRuntimeError(
         f"`{dispatcher.name}` has no checkpoint `{label!r}` for these arguments",
         code="unknown-label",
@@ -173,7 +173,7 @@ def _built(returned: Any, values: Any) -> Any:
     if isinstance(returned, str):
         return next(values)
     if "tuple" in returned:
-        return tuple(_built(one, values) for one in returned["tuple"])
+        return tuple(_built(item, values) for item in returned["tuple"])
     from .types.tensors import make
 
     shape = tuple(returned["shape"])
@@ -212,10 +212,10 @@ def _error(status: int, known: Any, dispatcher: Any) -> BaseException | None:
 
 
 def _failed(known: Any, dispatcher: Any) -> BaseException:
-    found = _take_failure()
-    if found is None:
+    failure = _take_failure()
+    if failure is None:
         return KernelRuntimeError(f"a check of `{dispatcher.name}` failed", code="assertion")
-    site, values = found
+    site, values = failure
     function, statement, text = known["sites"][site]
     # Only kernels that fail need it.
     from .compile.places import place_of

@@ -45,7 +45,7 @@ def _math(name: str) -> Any:
             from .types.tensors import Matrix, make
 
             value = arguments[0] if isinstance(arguments[0], Matrix) else Matrix(arguments[0])
-            return make(value.shape, tuple(call(one, *arguments[1:]) for one in value.entries))
+            return make(value.shape, tuple(call(entry, *arguments[1:]) for entry in value.entries))
         if name == "rsqrt":
             return 1.0 / math.sqrt(*arguments)
         if name == "round":
@@ -64,7 +64,9 @@ def _static(value: Any, *more: Any) -> Any:
 def _ndrange(*bounds: Any) -> Any:
     import itertools
 
-    return itertools.product(*(range(*one) if isinstance(one, tuple) else range(one) for one in bounds))
+    return itertools.product(
+        *(range(*bound) if isinstance(bound, tuple) else range(bound) for bound in bounds)
+    )
 
 
 def _grouped(of: Any) -> Any:
@@ -91,10 +93,10 @@ def _select(condition: Any, then: Any, otherwise: Any) -> Any:
 def _cast(value: Any, dtype: Any) -> Any:
     from .types.dtypes import scalar_of
 
-    found = scalar_of(dtype)
-    if found is None:
+    scalar = scalar_of(dtype)
+    if scalar is None:
         raise TypeError(f"expected a type such as `kp.f32`, found {dtype!r}")
-    return found(value)
+    return scalar(value)
 
 
 def _static_assert(condition: Any, message: str = "") -> None:

@@ -150,8 +150,8 @@ def make_kernel_error(code: str, message: str, hint: str | None, trace: Any, nee
 
         return ValuesNeeded(needs)
     kind: Any = _KINDS.get(code, KernelTypeError)
-    made: BaseException = kind(message, code=code, hint=hint, trace=trace)
-    return made
+    error: BaseException = kind(message, code=code, hint=hint, trace=trace)
+    return error
 
 
 class HostError(Exception):

@@ -64,8 +64,8 @@ def func(function: Any = None) -> Any:
         except (NameError, AttributeError):
             # What is defined later is looked up when it is needed.
             pass
-        made = Func(inner)
-        return made if wrap is None else wrap(made)
+        wrapper = Func(inner)
+        return wrapper if wrap is None else wrap(wrapper)
 
     return make if function is None else make(function)
 
@@ -136,7 +136,7 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
         with BUSY:
             return load_kernel(artifact, keeper[0])
 
-    made = jit(
+    jitted = jit(
         inner,
         compile=compile,
         load=load,
@@ -152,19 +152,19 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
         compiled_by=[kernel, func],
         variant=variant,
     )
-    keeper.append(made._dispatcher)
-    made.__dict__["_primal"] = _Primal(made._dispatcher)
-    made.__dict__["graph"] = _Graph(made._dispatcher)
+    keeper.append(jitted._dispatcher)
+    jitted.__dict__["_primal"] = _Primal(jitted._dispatcher)
+    jitted.__dict__["graph"] = _Graph(jitted._dispatcher)
     if variant[0]:
         from .graph.kernel import BoundGraph
 
-        _set_binder(made, BoundGraph)
-    return made if wrap is None else wrap(made)
+        _set_binder(jitted, BoundGraph)
+    return jitted if wrap is None else wrap(jitted)
 
 
 def _evaluate(function: types.FunctionType) -> None:
     """Have the annotations of a function be what they mean, if they are written as texts, or postponed."""
-    if any(isinstance(one, str) for one in function.__annotations__.values()):
+    if any(isinstance(annotation, str) for annotation in function.__annotations__.values()):
         function.__annotations__ = annotations_of(function, names_of_caller())
 
 

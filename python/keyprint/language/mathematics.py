@@ -81,5 +81,9 @@ math = SimpleNamespace(
     **{f"ivec{n}": DefaultTensorType((n,), int) for n in (2, 3, 4)},
     **{f"uvec{n}": vector(n, u32) for n in (2, 3, 4)},
     **{f"mat{n}": DefaultTensorType((n, n), float) for n in (2, 3, 4)},
-    **{name: one for name, one in BUILTINS.items() if not name.startswith(("atomic", "static", "loop"))},
+    **{
+        name: builtin
+        for name, builtin in BUILTINS.items()
+        if not name.startswith(("atomic", "static", "loop"))
+    },
 )

@@ -69,7 +69,7 @@ def _shown(target: Any) -> dict[str, Any]:
     return {
         "arch": arch,
         "processor": processor,
-        "compiler": " ".join(str(one) for one in compiler if one),
+        "compiler": " ".join(str(part) for part in compiler if part),
         "march": next((flag[7:] for flag in flags if flag.startswith("-march=")), ""),
         "fast_math": "-ffast-math" in flags,
         "contract": "-ffp-contract=fast" in flags,
@@ -89,12 +89,12 @@ def store() -> Store | None:
         return None
     from ..store.stores import Store
 
-    found = _stores.get(current.cache_path)
-    if found is None:
-        found = _stores[current.cache_path] = (
+    kept_in = _stores.get(current.cache_path)
+    if kept_in is None:
+        kept_in = _stores[current.cache_path] = (
             Store() if current.cache_path is None else Store(current.cache_path)
         )
-    return found
+    return kept_in
 
 
 def init(

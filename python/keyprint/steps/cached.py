@@ -47,9 +47,9 @@ class _Made(type):
     """The type of classes whose instances do not change any more once they are made."""
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        made = super().__call__(*arguments, **named)
-        made.__dict__["_is_made"] = True
-        return made
+        instance = super().__call__(*arguments, **named)
+        instance.__dict__["_is_made"] = True
+        return instance
 
 
 class Chainable(Generic[_In, _Out], metaclass=_Made):
@@ -150,7 +150,7 @@ class CachedStep(Chainable[_In, _Out]):
         mode: Mode = "lenient" if store is None else "strict"
         # The key of the function is what counts in any case, and it is not looked at once only.
         is_followed = step_key is None or step_key is FunctionKey
-        made = {
+        attributes = {
             "step": step,
             "input_key": input_key,
             "store": store,
@@ -165,7 +165,7 @@ class CachedStep(Chainable[_In, _Out]):
             "_inputs": InputIdentity(mode="strict", packages=packages),
             "_given": None,
         }
-        self.__dict__.update(made)
+        self.__dict__.update(attributes)
         if not is_followed:
             self.__dict__["_given"] = self._given_fingerprint(mode)
         elif store is not None:
@@ -201,8 +201,8 @@ class CachedStep(Chainable[_In, _Out]):
         if self.step_key == "code":
             return step_fingerprint(self.step, mode=mode)
         assert callable(self.step_key)
-        found = self.step_key(self.step)
-        return found if isinstance(found, Fingerprint) else fingerprint(found)
+        key = self.step_key(self.step)
+        return key if isinstance(key, Fingerprint) else fingerprint(key)
 
     @property
     def step_fingerprint(self) -> Fingerprint:
@@ -369,7 +369,7 @@ class _CachedFunction(CachedStep[inspect.BoundArguments, Any]):
         **options: Any,
     ) -> None:
         qualname = getattr(function, "__qualname__", "")
-        made = {
+        attributes = {
             "_ignore": ignore,
             "_secret": secrets,
             "_arguments_key": input_key,
@@ -377,7 +377,7 @@ class _CachedFunction(CachedStep[inspect.BoundArguments, Any]):
             "_is_method": isinstance(function, types.FunctionType)
             and "." in qualname.rpartition("<locals>.")[2],
         }
-        self.__dict__.update(made)
+        self.__dict__.update(attributes)
         options["name"] = options.get("name") or _name_of(function)
         super().__init__(_Applied(function), input_key=self._key_of, **options)
 
@@ -484,18 +484,18 @@ def check_result(result: _Out) -> _Out:
     pending: list[Any] = [result]
     seen = 0
     while pending and seen < _MOST_ITEMS:
-        one = pending.pop()
+        item = pending.pop()
         seen += 1
-        if isinstance(one, _ONCE):
-            where = "" if one is result else ", inside of the result,"
+        if isinstance(item, _ONCE):
+            where = "" if item is result else ", inside of the result,"
             raise TypeError(
-                f"a `{type(one).__name__}`{where} can be used once only, so it cannot be kept\n"
+                f"a `{type(item).__name__}`{where} can be used once only, so it cannot be kept\n"
                 "hint: let the step return a list, the content of the file, or the awaited result"
             )
-        if type(one) in (list, tuple, set, frozenset):
-            pending += one
-        elif type(one) is dict:
-            pending += one.values()
+        if type(item) in (list, tuple, set, frozenset):
+            pending += item
+        elif type(item) is dict:
+            pending += item.values()
     return result
 
 

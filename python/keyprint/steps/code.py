@@ -66,8 +66,8 @@ class _Meaning:
     def _walk(self, value: Any) -> tuple[Fingerprint, list[type]]:
         """Return the fingerprint of a value and all classes met in it."""
         self._named.clear()
-        found, classes, _ = self._fingerprinter._with_classes(value)
-        return found, [*classes, *self._named]
+        digest, classes, _ = self._fingerprinter._with_classes(value)
+        return digest, [*classes, *self._named]
 
     def of_value(self, value: Any) -> Fingerprint:
         whole, pending = self._walk(value)

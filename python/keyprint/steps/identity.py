@@ -69,10 +69,10 @@ class StepIdentity:
         if known is not None and known.guards.check():
             return known
         try:
-            found = self._resolution = resolve(self._step, self._rules, label="step")
+            resolution = self._resolution = resolve(self._step, self._rules, label="step")
         except FunctionKeyError as error:
             raise _with_ways_out(error) from error
-        return found
+        return resolution
 
 
 class ChainIdentity:
@@ -84,22 +84,26 @@ class ChainIdentity:
 
     def parts(self) -> Parts | Resolution:
         """Return everything that the steps depend on."""
-        found = [step.parts() for step in self._steps]
+        by_step = [step.parts() for step in self._steps]
         known = self._known
-        if known is not None and all(one is other for one, other in zip(known[0], found, strict=True)):
+        if known is not None and all(
+            before is other for before, other in zip(known[0], by_step, strict=True)
+        ):
             return known[1]
         parts = Parts()
-        for at, one in enumerate(found):
-            for label, digest in one.components.items():
+        for at, step_parts in enumerate(by_step):
+            for label, digest in step_parts.components.items():
                 name = label if parts.components.get(label, digest) == digest else f"{label} (step {at + 1})"
                 parts.components[name] = digest
-                parts.texts[name] = one.texts.get(label, "")
-                if label in one.parts:
-                    parts.parts[name] = one.parts[label]
-        parts.fingerprint = fingerprint(("keyprint chain", [bytes(one.fingerprint) for one in found]))
+                parts.texts[name] = step_parts.texts.get(label, "")
+                if label in step_parts.parts:
+                    parts.parts[name] = step_parts.parts[label]
+        parts.fingerprint = fingerprint(
+            ("keyprint chain", [bytes(step_parts.fingerprint) for step_parts in by_step])
+        )
         parts.components["chain"] = parts.fingerprint
-        parts.texts["chain"] = f"{len(found)} steps"
-        self._known = found, parts
+        parts.texts["chain"] = f"{len(by_step)} steps"
+        self._known = by_step, parts
         return parts
 
 
@@ -130,7 +134,7 @@ def identity_of(step: Any, *, mode: Mode, packages: Packages | None = None) -> S
     taken_apart = _TAKEN_APART.get(type(step))
     inner = None if taken_apart is None else taken_apart(step, packages)
     if isinstance(inner, list):
-        return ChainIdentity([identity_of(one, mode=mode, packages=packages) for one in inner])
+        return ChainIdentity([identity_of(inner_step, mode=mode, packages=packages) for inner_step in inner])
     if inner is not None:
         return identity_of(inner, mode=mode, packages=packages)
     if packages is not None:
@@ -139,12 +143,12 @@ def identity_of(step: Any, *, mode: Mode, packages: Packages | None = None) -> S
     known = _known.get(place)
     if known is not None and known[0]() is step:
         return known[1]
-    made = StepIdentity(step, mode=mode)
+    identity = StepIdentity(step, mode=mode)
     if type(step).__weakrefoffset__:
         # Bound here, because modules are gone when the last steps are.
         forget = functools.partial(_known.pop, place, None)
-        _known[place] = ref(step, lambda _: forget() and None), made
-    return made
+        _known[place] = ref(step, lambda _: forget() and None), identity
+    return identity
 
 
 def rules_for(mode: Mode, packages: Packages | None = None) -> Rules:

@@ -129,19 +129,19 @@ def _is_same(value: Any, encoded: Any) -> bool:
 def _decode_enum(content: Any, strict: bool) -> Any:
     module, qualname, name, encoded = content
     value = _decode(encoded, strict)
-    found: Any = sys.modules.get(module)
+    reached: Any = sys.modules.get(module)
     for part in qualname.split("."):
         # Not `getattr`: a module may answer that by importing something.
-        found = vars(found).get(part) if isinstance(found, (types.ModuleType, type)) else None
-    if isinstance(found, enum.EnumMeta):
-        member: Any = found.__members__.get(name) if name is not None else None
-        if name is None and issubclass(found, enum.Flag):
+        reached = vars(reached).get(part) if isinstance(reached, (types.ModuleType, type)) else None
+    if isinstance(reached, enum.EnumMeta):
+        member: Any = reached.__members__.get(name) if name is not None else None
+        if name is None and issubclass(reached, enum.Flag):
             try:
-                member = found(value)
+                member = reached(value)
             except ValueError:
                 member = None
         # Compared as they are written, for a value need not equal itself.
-        if isinstance(member, found) and _is_same(member._value_, encoded):
+        if isinstance(member, reached) and _is_same(member._value_, encoded):
             return member
     if strict:
         raise StoreError(f"the enum member `{module}.{qualname}.{name}` is gone", code="not-plain")

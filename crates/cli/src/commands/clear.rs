@@ -12,13 +12,13 @@ use crate::output::Output;
 use crate::{Done, Failure};
 
 pub(crate) fn run(store: &Store, pattern: Option<&str>, dry_run: bool, output: &mut Output<'_>) -> Done {
-    let (found, damaged) = find::entries(store, pattern)?;
+    let (matched, damaged) = find::entries(store, pattern)?;
     let (count, bytes) = if dry_run {
         let others = if pattern.is_none() { &damaged[..] } else { &[] };
-        let all = found.iter().map(|one| &one.listed).chain(others);
+        let all = matched.iter().map(|entry| &entry.listed).chain(others);
         all.fold((0, 0), |(count, bytes), listed| (count + 1, bytes + listed.bytes))
     } else {
-        let keys: HashSet<Key> = found.iter().map(|one| one.listed.key).collect();
+        let keys: HashSet<Key> = matched.iter().map(|entry| entry.listed.key).collect();
         let which = |key: &Key| keys.contains(key);
         let which: Option<&dyn Fn(&Key) -> bool> = if pattern.is_some() { Some(&which) } else { None };
         store.clear(which).map_err(Failure::io("cannot clear the store"))?

@@ -109,8 +109,8 @@ fn trust(store: &Store) -> Finding {
         Ok(()) => good("trust", "only you and root can write it"),
         Err(error) => {
             let text = error.to_string();
-            let (found, advice) = text.split_once("\nhint: ").unwrap_or((&text, "set KEYPRINT_CACHE_DIR"));
-            bad("trust", found, advice)
+            let (problem, advice) = text.split_once("\nhint: ").unwrap_or((&text, "set KEYPRINT_CACHE_DIR"));
+            bad("trust", problem, advice)
         }
     }
 }
@@ -179,16 +179,16 @@ fn contents(store: &Store) -> Finding {
         return bad("contents", "cannot be listed", "mend the permissions below the directory");
     };
     let counters = store.usage().counters;
-    let found = format!("{} entries, {}", scan.entries.len(), size(scan.bytes));
+    let summary = format!("{} entries, {}", scan.entries.len(), size(scan.bytes));
     if counters.damaged > 0 {
-        let found = format!("{found}; {} were found damaged so far", counters.damaged);
+        let summary = format!("{summary}; {} were found damaged so far", counters.damaged);
         return poor(
             "contents",
-            found,
+            summary,
             "damaged entries are built again; if there are more and more, look at the disk",
         );
     }
-    good("contents", found)
+    good("contents", summary)
 }
 
 fn loading() -> Finding {

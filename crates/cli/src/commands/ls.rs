@@ -13,45 +13,45 @@ use crate::humanize::{ago, clean, duration, entries, from_millis, size, to_milli
 use crate::output::{Look, Output};
 
 pub(crate) fn run(store: &Store, what: &Ls, output: &mut Output<'_>, now: SystemTime) -> Done {
-    let (mut found, damaged) = find::entries(store, what.pattern.as_deref())?;
+    let (mut matched, damaged) = find::entries(store, what.pattern.as_deref())?;
     // Ties go by key, so that the same store is always listed the same way.
-    found.sort_by_key(|one| one.listed.key);
+    matched.sort_by_key(|entry| entry.listed.key);
     match what.sort {
-        Sort::Used => found.sort_by_key(|one| Reverse(one.listed.used)),
-        Sort::Size => found.sort_by_key(|one| Reverse(one.listed.bytes)),
-        Sort::Age => found.sort_by_key(|one| Reverse(one.notes.info.created_ms)),
-        Sort::Name => found.sort_by(|a, b| a.notes.manifest.name().cmp(b.notes.manifest.name())),
+        Sort::Used => matched.sort_by_key(|entry| Reverse(entry.listed.used)),
+        Sort::Size => matched.sort_by_key(|entry| Reverse(entry.listed.bytes)),
+        Sort::Age => matched.sort_by_key(|entry| Reverse(entry.notes.info.created_ms)),
+        Sort::Name => matched.sort_by(|a, b| a.notes.manifest.name().cmp(b.notes.manifest.name())),
     }
     if what.reverse {
-        found.reverse();
+        matched.reverse();
     }
-    let total = found.len();
-    found.truncate(what.limit.unwrap_or(usize::MAX));
+    let total = matched.len();
+    matched.truncate(what.limit.unwrap_or(usize::MAX));
     if output.is_json() {
-        let rows = found.iter().map(|one| {
+        let rows = matched.iter().map(|entry| {
             json!({
-                "key": one.listed.key.hex(),
-                "name": one.notes.manifest.name(),
-                "bytes": one.listed.bytes,
-                "build_ns": one.notes.info.build_ns,
-                "created_ms": one.notes.info.created_ms,
-                "used_ms": to_millis(one.listed.used),
-                "parts": one.notes.parts.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+                "key": entry.listed.key.hex(),
+                "name": entry.notes.manifest.name(),
+                "bytes": entry.listed.bytes,
+                "build_ns": entry.notes.info.build_ns,
+                "created_ms": entry.notes.info.created_ms,
+                "used_ms": to_millis(entry.listed.used),
+                "parts": entry.notes.parts.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             })
         });
         output.value(&rows.collect::<Vec<_>>());
         return Ok(0);
     }
-    let rows: Vec<_> = found
+    let rows: Vec<_> = matched
         .iter()
-        .map(|one| {
+        .map(|entry| {
             vec![
-                one.listed.key.short(),
-                clean(one.notes.manifest.name()),
-                size(one.listed.bytes),
-                duration(one.notes.info.build_ns),
-                ago(from_millis(one.notes.info.created_ms), now),
-                ago(one.listed.used, now),
+                entry.listed.key.short(),
+                clean(entry.notes.manifest.name()),
+                size(entry.listed.bytes),
+                duration(entry.notes.info.build_ns),
+                ago(from_millis(entry.notes.info.created_ms), now),
+                ago(entry.listed.used, now),
             ]
         })
         .collect();

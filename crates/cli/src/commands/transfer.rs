@@ -19,7 +19,7 @@ use crate::{Done, Failure};
 pub(crate) fn export(store: &Store, file: &Path, pattern: Option<&str>, output: &mut Output<'_>) -> Done {
     let keys: Option<HashSet<Key>> = match pattern {
         None => None,
-        Some(_) => Some(find::entries(store, pattern)?.0.iter().map(|one| one.listed.key).collect()),
+        Some(_) => Some(find::entries(store, pattern)?.0.iter().map(|entry| entry.listed.key).collect()),
     };
     // Written aside, so that a failure leaves an earlier export as it was; for nobody else to read,
     // as the entries are.

@@ -17,8 +17,8 @@ pub(crate) fn run(store: &Store, what: &Why, output: &mut Output<'_>, now: Syste
     let told = match (&what.key, &what.with) {
         (Some(before), Some(after)) => return between(store, before, after, output),
         (Some(key), None) => {
-            let found = find::entry(store, key)?;
-            vec![store.why(&found.notes.manifest, found.notes.info.created_ms)]
+            let entry = find::entry(store, key)?;
+            vec![store.why(&entry.notes.manifest, entry.notes.info.created_ms)]
         }
         _ => store.why_last(what.last.unwrap_or(5)),
     };

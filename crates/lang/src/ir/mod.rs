@@ -364,9 +364,9 @@ impl Expr {
             Self::Size(..) => Scalar::I64,
             Self::Load(place) => kernel.arrays[place.array as usize].scalar,
             Self::Unary(Unary::Not, _) => Scalar::Bool,
-            Self::Unary(_, one) => one.scalar(kernel),
+            Self::Unary(_, operand) => operand.scalar(kernel),
             Self::Binary(op, ..) if op.is_comparison() || op.is_logical() => Scalar::Bool,
-            Self::Binary(_, one, _) => one.scalar(kernel),
+            Self::Binary(_, left, _) => left.scalar(kernel),
             Self::Select(parts) => parts[1].scalar(kernel),
             Self::Call(_, arguments) => arguments[0].scalar(kernel),
         }
@@ -377,9 +377,9 @@ impl Expr {
         if holds(self) {
             return true;
         }
-        let mut found = false;
-        self.children(|child| found = found || child.any(holds));
-        found
+        let mut holds_inside = false;
+        self.children(|child| holds_inside = holds_inside || child.any(holds));
+        holds_inside
     }
 }
 

@@ -15,7 +15,7 @@ macro_rules! names {
             /// What has a name.
             #[must_use]
             pub fn of_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.name() == name)
+                Self::ALL.iter().copied().find(|variant| variant.name() == name)
             }
         }
     };

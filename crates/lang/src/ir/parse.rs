@@ -82,7 +82,7 @@ impl Reader<'_> {
                 while self
                     .text
                     .get(self.at)
-                    .is_some_and(|one| !one.is_ascii_whitespace() && !b"()\"".contains(one))
+                    .is_some_and(|byte| !byte.is_ascii_whitespace() && !b"()\"".contains(byte))
                 {
                     self.at += 1;
                 }
@@ -93,7 +93,7 @@ impl Reader<'_> {
 
     fn quoted(&mut self) -> Result<Tree, ParseError> {
         self.at += 1;
-        let mut found = Vec::new();
+        let mut bytes = Vec::new();
         loop {
             match self.text.get(self.at) {
                 None => return Err(self.error("`\"`")),
@@ -101,17 +101,17 @@ impl Reader<'_> {
                 Some(b'\\') => {
                     self.at += 1;
                     match self.text.get(self.at) {
-                        Some(b'n') => found.push(b'\n'),
-                        Some(one) => found.push(*one),
+                        Some(b'n') => bytes.push(b'\n'),
+                        Some(byte) => bytes.push(*byte),
                         None => return Err(self.error("something after `\\`")),
                     }
                 }
-                Some(one) => found.push(*one),
+                Some(byte) => bytes.push(*byte),
             }
             self.at += 1;
         }
         self.at += 1;
-        Ok(Tree::Text(String::from_utf8_lossy(&found).into_owned()))
+        Ok(Tree::Text(String::from_utf8_lossy(&bytes).into_owned()))
     }
 }
 
@@ -129,8 +129,8 @@ impl<'t> Items<'t> {
     }
 
     fn any(&mut self) -> Parsed<&'t Tree> {
-        let found = self.items.next();
-        found.map_or_else(|| self.fail("more"), Ok)
+        let item = self.items.next();
+        item.map_or_else(|| self.fail("more"), Ok)
     }
 
     fn word(&mut self) -> Parsed<&'t str> {
@@ -172,7 +172,7 @@ impl<'t> Items<'t> {
 
     fn exprs(&mut self) -> Parsed<Vec<Expr>> {
         let at = self.at;
-        self.items.by_ref().map(|one| expr(one, at)).collect()
+        self.items.by_ref().map(|item| expr(item, at)).collect()
     }
 
     fn head(&mut self, expected: &str) -> Parsed<()> {
@@ -200,56 +200,60 @@ fn kernel(tree: &Tree) -> Parsed<Kernel> {
     items.head("kernel")?;
     let mut kernel = Kernel { name: items.text()?, ..Kernel::default() };
     while !items.is_done() {
-        let mut one = items.list()?;
-        match one.word()? {
-            "array" => kernel.arrays.push(array(&mut one)?),
-            "number" => kernel.numbers.push(Number { name: one.text()?, scalar: one.scalar()? }),
-            "local" => {
-                kernel.locals.push(Local { name: one.text()?, scalar: one.scalar()?, lanes: one.number()? })
-            }
-            "site" => {
-                kernel.sites.push(Site { function: one.text()?, statement: one.number()?, text: one.text()? })
-            }
+        let mut part = items.list()?;
+        match part.word()? {
+            "array" => kernel.arrays.push(array(&mut part)?),
+            "number" => kernel.numbers.push(Number { name: part.text()?, scalar: part.scalar()? }),
+            "local" => kernel.locals.push(Local {
+                name: part.text()?,
+                scalar: part.scalar()?,
+                lanes: part.number()?,
+            }),
+            "site" => kernel.sites.push(Site {
+                function: part.text()?,
+                statement: part.number()?,
+                text: part.text()?,
+            }),
             "results" => {
-                while !one.is_done() {
-                    kernel.results.push(one.scalar()?);
+                while !part.is_done() {
+                    kernel.results.push(part.scalar()?);
                 }
             }
-            "noalias" => kernel.noalias.push((one.number()?, one.number()?)),
+            "noalias" => kernel.noalias.push((part.number()?, part.number()?)),
             "graph" => kernel.is_graph = true,
             "checkpoints" => {
                 let labels = kernel.labels.insert(Vec::new());
-                while !one.is_done() {
-                    let mut label = one.list()?;
+                while !part.is_done() {
+                    let mut label = part.list()?;
                     labels.push(Label { name: label.text()?, value: label.number()? });
                     label.end()?;
                 }
             }
-            "body" => kernel.body = block(&mut one)?,
-            _ => return one.fail("a part of a kernel"),
+            "body" => kernel.body = block(&mut part)?,
+            _ => return part.fail("a part of a kernel"),
         }
-        one.end()?;
+        part.end()?;
     }
     Ok(kernel)
 }
 
-fn array(one: &mut Items<'_>) -> Parsed<Array> {
+fn array(items: &mut Items<'_>) -> Parsed<Array> {
     Ok(Array {
-        name: one.text()?,
-        scalar: one.scalar()?,
-        ndim: one.number()?,
-        lanes: one.number()?,
-        lane_dims: one.number()?,
-        columns: one.number()?,
-        layout: match one.word()? {
+        name: items.text()?,
+        scalar: items.scalar()?,
+        ndim: items.number()?,
+        lanes: items.number()?,
+        lane_dims: items.number()?,
+        columns: items.number()?,
+        layout: match items.word()? {
             "c" => Layout::C,
             "strided" => Layout::Strided,
-            _ => return one.fail("a layout"),
+            _ => return items.fail("a layout"),
         },
-        origin: match one.any()? {
+        origin: match items.any()? {
             Tree::Word(_, word) if word == "argument" => Origin::Argument,
             tree => {
-                let mut fixed = list(tree, one.at)?;
+                let mut fixed = list(tree, items.at)?;
                 fixed.head("fixed")?;
                 let address = fixed.number()?;
                 let mut shape = Vec::new();
@@ -263,127 +267,131 @@ fn array(one: &mut Items<'_>) -> Parsed<Array> {
 }
 
 fn block(items: &mut Items<'_>) -> Parsed<Block> {
-    let mut found = Block::default();
+    let mut block = Block::default();
     while !items.is_done() {
-        let mut one = items.list()?;
-        let word = one.word()?;
+        let mut item = items.list()?;
+        let word = item.word()?;
         if word == "var" {
-            found.locals.push(one.number()?);
+            block.locals.push(item.number()?);
         } else {
             let line = word.strip_prefix('@').and_then(|line| line.parse().ok());
-            let Some(line) = line else { return one.fail("a line") };
-            found.statements.push(Statement { line, kind: statement(&mut one)? });
+            let Some(line) = line else { return item.fail("a line") };
+            block.statements.push(Statement { line, kind: statement(&mut item)? });
         }
-        one.end()?;
+        item.end()?;
     }
-    Ok(found)
+    Ok(block)
 }
 
 fn named_block(items: &mut Items<'_>, name: &str) -> Parsed<Block> {
-    let mut one = items.list()?;
-    one.head(name)?;
-    block(&mut one)
+    let mut inner = items.list()?;
+    inner.head(name)?;
+    block(&mut inner)
 }
 
-fn statement(one: &mut Items<'_>) -> Parsed<Kind> {
-    Ok(match one.word()? {
-        "let" => Kind::Let(one.number()?, one.expr()?),
-        "set" => Kind::Set(one.number()?, one.expr()?),
-        "setlane" => Kind::SetLane(one.number()?, one.expr()?, one.expr()?),
-        "store" => Kind::Store(place(&mut one.list()?)?, one.expr()?),
+fn statement(items: &mut Items<'_>) -> Parsed<Kind> {
+    Ok(match items.word()? {
+        "let" => Kind::Let(items.number()?, items.expr()?),
+        "set" => Kind::Set(items.number()?, items.expr()?),
+        "setlane" => Kind::SetLane(items.number()?, items.expr()?, items.expr()?),
+        "store" => Kind::Store(place(&mut items.list()?)?, items.expr()?),
         "atomic" => Kind::Atomic(Atomic {
-            op: op(one)?,
-            target: target(one)?,
-            value: one.expr()?,
-            old: one.optional()?,
+            op: op(items)?,
+            target: target(items)?,
+            value: items.expr()?,
+            old: items.optional()?,
         }),
-        "if" => Kind::If(one.expr()?, named_block(one, "then")?, named_block(one, "else")?),
+        "if" => Kind::If(items.expr()?, named_block(items, "then")?, named_block(items, "else")?),
         "for" => Kind::For(Box::new(For {
-            variable: one.number()?,
-            from: one.expr()?,
-            to: one.expr()?,
-            body: named_block(one, "do")?,
+            variable: items.number()?,
+            from: items.expr()?,
+            to: items.expr()?,
+            body: named_block(items, "do")?,
         })),
-        "parallel" => Kind::Parallel(Box::new(parallel(one)?)),
-        "loop" => Kind::Loop(named_block(one, "do")?),
-        "scope" => Kind::Scope(one.number()?, named_block(one, "do")?),
+        "parallel" => Kind::Parallel(Box::new(parallel(items)?)),
+        "loop" => Kind::Loop(named_block(items, "do")?),
+        "scope" => Kind::Scope(items.number()?, named_block(items, "do")?),
         "break" => Kind::Break,
         "continue" => Kind::Continue,
-        "leave" => Kind::Leave(one.number()?),
-        "return" => Kind::Return(one.exprs()?),
-        "check" => Kind::Check { site: one.number()?, condition: one.expr()?, values: one.exprs()? },
+        "leave" => Kind::Leave(items.number()?),
+        "return" => Kind::Return(items.exprs()?),
+        "check" => Kind::Check { site: items.number()?, condition: items.expr()?, values: items.exprs()? },
         "print" => {
             let mut parts = Vec::new();
-            while !one.is_done() {
-                parts.push(match one.any()? {
+            while !items.is_done() {
+                parts.push(match items.any()? {
                     Tree::Text(text) => Part::Text(text.clone()),
-                    tree => Part::Value(expr(tree, one.at)?),
+                    tree => Part::Value(expr(tree, items.at)?),
                 });
             }
             Kind::Print(parts)
         }
-        "random" => Kind::Random(one.number()?),
+        "random" => Kind::Random(items.number()?),
         "dowhile" => {
-            Kind::DoWhile(Box::new(DoWhile { counter: one.number()?, body: named_block(one, "do")? }))
+            Kind::DoWhile(Box::new(DoWhile { counter: items.number()?, body: named_block(items, "do")? }))
         }
         "checkpoint" => Kind::Checkpoint(Box::new(Checkpoint {
-            label: one.number()?,
-            flag: one.optional()?,
-            body: named_block(one, "do")?,
+            label: items.number()?,
+            flag: items.optional()?,
+            body: named_block(items, "do")?,
         })),
         "sections" => {
             let mut sections = Vec::new();
-            while !one.is_done() {
-                sections.push(named_block(one, "section")?);
+            while !items.is_done() {
+                sections.push(named_block(items, "section")?);
             }
             Kind::Sections(sections)
         }
-        "at" => Kind::At(one.number()?),
-        _ => return one.fail("a statement"),
+        "at" => Kind::At(items.number()?),
+        _ => return items.fail("a statement"),
     })
 }
 
-fn parallel(one: &mut Items<'_>) -> Parsed<Parallel> {
+fn parallel(items: &mut Items<'_>) -> Parsed<Parallel> {
     let (mut variables, mut from, mut to) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ranges = one.list()?;
+    let mut ranges = items.list()?;
     while !ranges.is_done() {
         let mut range = ranges.list()?;
         variables.push(range.number()?);
         from.push(range.expr()?);
         to.push(range.expr()?);
     }
-    let grain = one.optional()?;
+    let grain = items.optional()?;
     let mut reductions = Vec::new();
-    let mut all = one.list()?;
+    let mut all = items.list()?;
     while !all.is_done() {
-        let mut one = all.list()?;
-        reductions.push(Reduction { op: op(&mut one)?, local: one.number()?, target: target(&mut one)? });
+        let mut reduction = all.list()?;
+        reductions.push(Reduction {
+            op: op(&mut reduction)?,
+            local: reduction.number()?,
+            target: target(&mut reduction)?,
+        });
     }
-    Ok(Parallel { variables, from, to, grain, reductions, body: named_block(one, "do")? })
+    Ok(Parallel { variables, from, to, grain, reductions, body: named_block(items, "do")? })
 }
 
-fn op(one: &mut Items<'_>) -> Parsed<AtomicOp> {
-    let word = one.word()?;
-    AtomicOp::of_name(word).map_or_else(|| one.fail("an atomic operation"), Ok)
+fn op(items: &mut Items<'_>) -> Parsed<AtomicOp> {
+    let word = items.word()?;
+    AtomicOp::of_name(word).map_or_else(|| items.fail("an atomic operation"), Ok)
 }
 
-fn target(one: &mut Items<'_>) -> Parsed<AtomicTarget> {
-    let tree = one.any()?;
-    match expr(tree, one.at) {
+fn target(items: &mut Items<'_>) -> Parsed<AtomicTarget> {
+    let tree = items.any()?;
+    match expr(tree, items.at) {
         Ok(Expr::Local(id)) => Ok(AtomicTarget::Local(id)),
         Ok(Expr::Lane(id, at)) => Ok(AtomicTarget::Lane(id, *at)),
-        _ => Ok(AtomicTarget::Place(place(&mut list(tree, one.at)?)?)),
+        _ => Ok(AtomicTarget::Place(place(&mut list(tree, items.at)?)?)),
     }
 }
 
-fn place(one: &mut Items<'_>) -> Parsed<Place> {
-    one.head("at")?;
-    let array = one.number()?;
-    let lane = match one.any()? {
+fn place(items: &mut Items<'_>) -> Parsed<Place> {
+    items.head("at")?;
+    let array = items.number()?;
+    let lane = match items.any()? {
         Tree::Word(_, word) if word == "_" => None,
-        tree => Some(expr(tree, one.at)?),
+        tree => Some(expr(tree, items.at)?),
     };
-    Ok(Place { array, lane, index: one.exprs()? })
+    Ok(Place { array, lane, index: items.exprs()? })
 }
 
 fn expr(tree: &Tree, at: usize) -> Parsed<Expr> {
@@ -393,39 +401,39 @@ fn expr(tree: &Tree, at: usize) -> Parsed<Expr> {
             .map(Expr::Local)
             .ok_or_else(|| ParseError { at: *at, expected: "`%` and a number".to_owned() });
     }
-    let mut one = list(tree, at)?;
-    let head = one.word()?;
-    let found = match head {
-        "lane" => Expr::Lane(one.number()?, Box::new(one.expr()?)),
-        "number" => Expr::Number(one.number()?),
-        "size" => Expr::Size(one.number()?, one.number()?),
-        "load" => Expr::Load(Box::new(place(&mut one.list()?)?)),
-        "cast" => Expr::Cast(one.scalar()?, Box::new(one.expr()?)),
-        "bits" => Expr::Bits(one.scalar()?, Box::new(one.expr()?)),
-        "select" => Expr::Select(Box::new([one.expr()?, one.expr()?, one.expr()?])),
+    let mut items = list(tree, at)?;
+    let head = items.word()?;
+    let expr = match head {
+        "lane" => Expr::Lane(items.number()?, Box::new(items.expr()?)),
+        "number" => Expr::Number(items.number()?),
+        "size" => Expr::Size(items.number()?, items.number()?),
+        "load" => Expr::Load(Box::new(place(&mut items.list()?)?)),
+        "cast" => Expr::Cast(items.scalar()?, Box::new(items.expr()?)),
+        "bits" => Expr::Bits(items.scalar()?, Box::new(items.expr()?)),
+        "select" => Expr::Select(Box::new([items.expr()?, items.expr()?, items.expr()?])),
         "call" => {
-            let word = one.word()?;
-            let Some(math) = Math::of_name(word) else { return one.fail("a function") };
-            Expr::Call(math, one.exprs()?)
+            let word = items.word()?;
+            let Some(math) = Math::of_name(word) else { return items.fail("a function") };
+            Expr::Call(math, items.exprs()?)
         }
         word => {
             if let Some(scalar) = Scalar::of_name(word) {
-                let word = one.word()?;
+                let word = items.word()?;
                 let bits = match word.strip_prefix("0x") {
                     Some(bits) => u64::from_str_radix(bits, 16).ok(),
                     None => word.parse::<i64>().map(|value| value as u64).or_else(|_| word.parse()).ok(),
                 };
-                let Some(bits) = bits else { return one.fail("a number") };
+                let Some(bits) = bits else { return items.fail("a number") };
                 Expr::Const(scalar, bits)
             } else if let Some(op) = Unary::of_name(word) {
-                Expr::Unary(op, Box::new(one.expr()?))
+                Expr::Unary(op, Box::new(items.expr()?))
             } else if let Some(op) = Binary::of_name(word) {
-                Expr::Binary(op, Box::new(one.expr()?), Box::new(one.expr()?))
+                Expr::Binary(op, Box::new(items.expr()?), Box::new(items.expr()?))
             } else {
-                return one.fail("an expression");
+                return items.fail("an expression");
             }
         }
     };
-    one.end()?;
-    Ok(found)
+    items.end()?;
+    Ok(expr)
 }

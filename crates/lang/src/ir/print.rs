@@ -39,17 +39,17 @@ impl Printer<'_> {
             let (function, text) = (quoted(&site.function), quoted(&site.text));
             self.line(&format!("(site {function} {} {text})", site.statement));
         }
-        let results: Vec<_> = kernel.results.iter().map(|one| one.name()).collect();
+        let results: Vec<_> = kernel.results.iter().map(|scalar| scalar.name()).collect();
         self.line(&format!("(results {})", results.join(" ")));
-        for (one, other) in &kernel.noalias {
-            self.line(&format!("(noalias {one} {other})"));
+        for (first, second) in &kernel.noalias {
+            self.line(&format!("(noalias {first} {second})"));
         }
         if kernel.is_graph {
             self.line("(graph)");
         }
         if let Some(labels) = &kernel.labels {
             let labels: Vec<_> =
-                labels.iter().map(|one| format!(" ({} {})", quoted(&one.name), one.value)).collect();
+                labels.iter().map(|label| format!(" ({} {})", quoted(&label.name), label.value)).collect();
             self.line(&format!("(checkpoints{})", labels.concat()));
         }
         self.block("body", &kernel.body);
@@ -90,24 +90,30 @@ impl Printer<'_> {
                 let head = format!("@{line} if {}", self.expr(condition));
                 return self.blocks(&head, &[("then", then), ("else", otherwise)]);
             }
-            Kind::For(one) => {
-                let (from, to) = (self.expr(&one.from), self.expr(&one.to));
-                let head = format!("@{line} for {} {from} {to}", one.variable);
-                return self.blocks(&head, &[("do", &one.body)]);
+            Kind::For(loop_stmt) => {
+                let (from, to) = (self.expr(&loop_stmt.from), self.expr(&loop_stmt.to));
+                let head = format!("@{line} for {} {from} {to}", loop_stmt.variable);
+                return self.blocks(&head, &[("do", &loop_stmt.body)]);
             }
-            Kind::Parallel(one) => {
+            Kind::Parallel(node) => {
                 let mut head = format!("@{line} parallel (");
-                for (at, id) in one.variables.iter().enumerate() {
-                    let (from, to) = (self.expr(&one.from[at]), self.expr(&one.to[at]));
+                for (at, id) in node.variables.iter().enumerate() {
+                    let (from, to) = (self.expr(&node.from[at]), self.expr(&node.to[at]));
                     let _ = write!(head, "({id} {from} {to})");
                 }
-                let grain = one.grain.map_or_else(|| "_".to_owned(), |grain| grain.to_string());
+                let grain = node.grain.map_or_else(|| "_".to_owned(), |grain| grain.to_string());
                 let _ = write!(head, ") {grain} (");
-                for one in &one.reductions {
-                    let _ = write!(head, "({} {} {})", one.op.name(), one.local, self.target(&one.target));
+                for reduction in &node.reductions {
+                    let _ = write!(
+                        head,
+                        "({} {} {})",
+                        reduction.op.name(),
+                        reduction.local,
+                        self.target(&reduction.target)
+                    );
                 }
                 head.push(')');
-                return self.blocks(&head, &[("do", &one.body)]);
+                return self.blocks(&head, &[("do", &node.body)]);
             }
             Kind::Loop(body) => return self.blocks(&format!("@{line} loop"), &[("do", body)]),
             Kind::Scope(id, body) => return self.blocks(&format!("@{line} scope {id}"), &[("do", body)]),
@@ -123,23 +129,24 @@ impl Printer<'_> {
                 for part in parts {
                     text.push(' ');
                     text.push_str(&match part {
-                        Part::Text(one) => quoted(one),
-                        Part::Value(one) => self.expr(one),
+                        Part::Text(literal) => quoted(literal),
+                        Part::Value(value) => self.expr(value),
                     });
                 }
                 text
             }
             Kind::Random(id) => format!("random {id}"),
-            Kind::DoWhile(one) => {
-                return self.blocks(&format!("@{line} dowhile {}", one.counter), &[("do", &one.body)]);
+            Kind::DoWhile(do_while) => {
+                return self
+                    .blocks(&format!("@{line} dowhile {}", do_while.counter), &[("do", &do_while.body)]);
             }
-            Kind::Checkpoint(one) => {
-                let flag = one.flag.map_or_else(|| "_".to_owned(), |id| id.to_string());
-                let head = format!("@{line} checkpoint {} {flag}", one.label);
-                return self.blocks(&head, &[("do", &one.body)]);
+            Kind::Checkpoint(checkpoint) => {
+                let flag = checkpoint.flag.map_or_else(|| "_".to_owned(), |id| id.to_string());
+                let head = format!("@{line} checkpoint {} {flag}", checkpoint.label);
+                return self.blocks(&head, &[("do", &checkpoint.body)]);
             }
             Kind::Sections(sections) => {
-                let sections: Vec<_> = sections.iter().map(|one| ("section", one)).collect();
+                let sections: Vec<_> = sections.iter().map(|section| ("section", section)).collect();
                 return self.blocks(&format!("@{line} sections"), &sections);
             }
             Kind::At(site) => format!("at {site}"),
@@ -158,7 +165,7 @@ impl Printer<'_> {
     }
 
     fn all(&self, head: &str, values: &[Expr]) -> String {
-        values.iter().fold(head.to_owned(), |text, one| text + " " + &self.expr(one))
+        values.iter().fold(head.to_owned(), |text, value| text + " " + &self.expr(value))
     }
 
     fn target(&self, target: &AtomicTarget) -> String {
@@ -182,12 +189,12 @@ impl Printer<'_> {
             Expr::Number(id) => format!("(number {id})"),
             Expr::Size(id, at) => format!("(size {id} {at})"),
             Expr::Load(place) => format!("(load {})", self.place(place)),
-            Expr::Unary(op, one) => format!("({} {})", op.name(), self.expr(one)),
-            Expr::Binary(op, one, other) => {
-                format!("({} {} {})", op.name(), self.expr(one), self.expr(other))
+            Expr::Unary(op, operand) => format!("({} {})", op.name(), self.expr(operand)),
+            Expr::Binary(op, left, right) => {
+                format!("({} {} {})", op.name(), self.expr(left), self.expr(right))
             }
-            Expr::Cast(scalar, one) => format!("(cast {scalar} {})", self.expr(one)),
-            Expr::Bits(scalar, one) => format!("(bits {scalar} {})", self.expr(one)),
+            Expr::Cast(scalar, value) => format!("(cast {scalar} {})", self.expr(value)),
+            Expr::Bits(scalar, value) => format!("(bits {scalar} {})", self.expr(value)),
             Expr::Select(parts) => self.all("(select", &parts[..]) + ")",
             Expr::Call(math, arguments) => self.all(&format!("(call {}", math.name()), arguments) + ")",
         }
@@ -226,11 +233,11 @@ fn number(scalar: Scalar, bits: u64) -> String {
 
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
-    for one in text.chars() {
-        match one {
-            '"' | '\\' => out.extend(['\\', one]),
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
             '\n' => out.push_str("\\n"),
-            one => out.push(one),
+            character => out.push(character),
         }
     }
     out.push('"');

@@ -35,7 +35,7 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
         }
     }
     let count = kernel.arrays.len();
-    if kernel.noalias.iter().any(|(one, other)| *one as usize >= count || *other as usize >= count) {
+    if kernel.noalias.iter().any(|(first, second)| *first as usize >= count || *second as usize >= count) {
         return fail("arrays that must not alias are not there".to_owned());
     }
     let mut check = Verifier {
@@ -59,7 +59,7 @@ pub fn verify(kernel: &Kernel) -> Checked<()> {
         return fail(format!("local {} is not known after checkpoint {}", lost.local, lost.label));
     }
     for (at, label) in labels.iter().enumerate() {
-        if labels[..at].iter().any(|one| one.value == label.value) {
+        if labels[..at].iter().any(|earlier| earlier.value == label.value) {
             return fail(format!("two checkpoints are {}", label.value));
         }
     }
@@ -161,11 +161,11 @@ impl Verifier<'_> {
     fn statement(&mut self, kind: &Kind) -> Checked<()> {
         match kind {
             Kind::Let(id, value) => {
-                let found = self.expr(value)?;
+                let scalar = self.expr(value)?;
                 self.declare(*id)?;
                 let local = self.local(*id)?;
-                if local.scalar != found || local.lanes != 0 {
-                    return fail(format!("local {id} is {}, and set to {found}", local.scalar));
+                if local.scalar != scalar || local.lanes != 0 {
+                    return fail(format!("local {id} is {}, and set to {scalar}", local.scalar));
                 }
                 Ok(())
             }
@@ -201,19 +201,19 @@ impl Verifier<'_> {
                 self.block(then)?;
                 self.block(otherwise)
             }
-            Kind::For(one) => {
+            Kind::For(loop_stmt) => {
                 let outer = self.visible.clone();
-                let scalar = self.expr(&one.from)?;
-                self.is(&one.to, scalar)?;
-                self.declare(one.variable)?;
-                if self.local(one.variable)?.scalar != scalar || !scalar.is_int() {
+                let scalar = self.expr(&loop_stmt.from)?;
+                self.is(&loop_stmt.to, scalar)?;
+                self.declare(loop_stmt.variable)?;
+                if self.local(loop_stmt.variable)?.scalar != scalar || !scalar.is_int() {
                     return fail("a loop over another type than its variable".to_owned());
                 }
-                self.inside(&one.body)?;
+                self.inside(&loop_stmt.body)?;
                 self.visible = outer;
                 Ok(())
             }
-            Kind::Parallel(one) => self.parallel(one),
+            Kind::Parallel(loop_stmt) => self.parallel(loop_stmt),
             Kind::Loop(body) => self.inside(body),
             Kind::Break | Kind::Continue if self.loops == 0 => fail("no loop to leave".to_owned()),
             Kind::Break | Kind::Continue => Ok(()),
@@ -248,27 +248,27 @@ impl Verifier<'_> {
                 Part::Value(value) => self.expr(value).map(|_| ()),
             }),
             Kind::Random(id) => self.declare(*id),
-            Kind::DoWhile(one) => {
+            Kind::DoWhile(do_while) => {
                 if !matches!(self.place, Where::Graph | Where::Checkpoint) || !self.scopes.is_empty() {
                     return fail("a loop of a graph inside a task".to_owned());
                 }
-                self.decides(one.counter)?;
-                self.piece(&one.body, self.place)
+                self.decides(do_while.counter)?;
+                self.piece(&do_while.body, self.place)
             }
-            Kind::Checkpoint(one) => {
-                if self.place != Where::Graph || !self.scopes.is_empty() || one.label != self.labels {
+            Kind::Checkpoint(checkpoint) => {
+                if self.place != Where::Graph || !self.scopes.is_empty() || checkpoint.label != self.labels {
                     return fail("a checkpoint inside a task or another, or out of order".to_owned());
                 }
                 self.labels += 1;
-                one.flag.map_or(Ok(()), |flag| self.decides(flag))?;
-                self.piece(&one.body, Where::Checkpoint)
+                checkpoint.flag.map_or(Ok(()), |flag| self.decides(flag))?;
+                self.piece(&checkpoint.body, Where::Checkpoint)
             }
             Kind::Sections(sections) => {
                 if !matches!(self.place, Where::Graph | Where::Checkpoint) || !self.scopes.is_empty() {
                     return fail("sections inside a task or each other".to_owned());
                 }
                 self.in_section = true;
-                sections.iter().try_for_each(|one| self.piece(one, Where::Section))?;
+                sections.iter().try_for_each(|section| self.piece(section, Where::Section))?;
                 self.in_section = false;
                 Ok(())
             }
@@ -277,38 +277,40 @@ impl Verifier<'_> {
         }
     }
 
-    fn parallel(&mut self, one: &super::Parallel) -> Checked<()> {
-        if self.parallel || one.variables.is_empty() {
+    fn parallel(&mut self, loop_stmt: &super::Parallel) -> Checked<()> {
+        if self.parallel || loop_stmt.variables.is_empty() {
             return fail("a parallel loop inside another, or over nothing".to_owned());
         }
-        if one.from.len() != one.variables.len() || one.to.len() != one.variables.len() {
+        if loop_stmt.from.len() != loop_stmt.variables.len()
+            || loop_stmt.to.len() != loop_stmt.variables.len()
+        {
             return fail("a parallel loop with other bounds than variables".to_owned());
         }
         let (outer, scopes, loops) = (self.visible.clone(), std::mem::take(&mut self.scopes), self.loops);
-        for reduction in &one.reductions {
+        for reduction in &loop_stmt.reductions {
             self.target(&reduction.target, reduction.op)?;
         }
         let mut scalars = Vec::new();
-        for (from, to) in one.from.iter().zip(&one.to) {
+        for (from, to) in loop_stmt.from.iter().zip(&loop_stmt.to) {
             scalars.push(self.expr(from)?);
             self.is(to, scalars[scalars.len() - 1])?;
         }
-        for (id, scalar) in one.variables.iter().zip(scalars) {
+        for (id, scalar) in loop_stmt.variables.iter().zip(scalars) {
             self.declare(*id)?;
             if self.local(*id)?.scalar != scalar || !scalar.is_int() {
                 return fail("a loop over another type than its variable".to_owned());
             }
         }
-        for reduction in &one.reductions {
+        for reduction in &loop_stmt.reductions {
             self.declare(reduction.local)?;
         }
         // Going on with the next is fine; leaving the loop is not.
         (self.loops, self.parallel) = (0, true);
-        if one.body.leaves_loop() {
+        if loop_stmt.body.leaves_loop() {
             return fail("a parallel loop that is left".to_owned());
         }
         self.loops = 1;
-        self.block(&one.body)?;
+        self.block(&loop_stmt.body)?;
         (self.visible, self.scopes, self.loops, self.parallel) = (outer, scopes, loops, false);
         Ok(())
     }
@@ -353,7 +355,7 @@ impl Verifier<'_> {
         if place.index.len() != usize::from(array.ndim) {
             return fail(format!("array `{}` has {} dimensions", array.name, array.ndim));
         }
-        place.index.iter().try_for_each(|one| self.is(one, Scalar::I64))?;
+        place.index.iter().try_for_each(|index| self.is(index, Scalar::I64))?;
         match &place.lane {
             Some(lane) => self.lane(lane, array.lanes)?,
             None if array.lanes != 1 => return fail(format!("array `{}` has lanes", array.name)),
@@ -384,12 +386,12 @@ impl Verifier<'_> {
                 _ => fail(format!("there is no dimension {at} of array {id}")),
             },
             Expr::Load(place) => self.place(place),
-            Expr::Unary(op, one) => self.unary(*op, one),
-            Expr::Binary(op, one, other) => self.binary(*op, one, other),
-            Expr::Cast(scalar, one) => self.expr(one).map(|_| *scalar),
-            Expr::Bits(scalar, one) => {
-                let found = self.expr(one)?;
-                if found.bits() == scalar.bits() {
+            Expr::Unary(op, operand) => self.unary(*op, operand),
+            Expr::Binary(op, left, right) => self.binary(*op, left, right),
+            Expr::Cast(scalar, value) => self.expr(value).map(|_| *scalar),
+            Expr::Bits(scalar, value) => {
+                let source = self.expr(value)?;
+                if source.bits() == scalar.bits() {
                     Ok(*scalar)
                 } else {
                     fail("bits of another size".to_owned())
@@ -406,7 +408,7 @@ impl Verifier<'_> {
                     return fail(format!("`{}` with {} arguments", math.name(), arguments.len()));
                 }
                 let scalar = self.expr(&arguments[0])?;
-                arguments.iter().try_for_each(|one| self.is(one, scalar))?;
+                arguments.iter().try_for_each(|argument| self.is(argument, scalar))?;
                 if matches!(scalar, Scalar::F32 | Scalar::F64) {
                     Ok(scalar)
                 } else {
@@ -416,8 +418,8 @@ impl Verifier<'_> {
         }
     }
 
-    fn unary(&self, op: Unary, one: &Expr) -> Checked<Scalar> {
-        let scalar = self.expr(one)?;
+    fn unary(&self, op: Unary, operand: &Expr) -> Checked<Scalar> {
+        let scalar = self.expr(operand)?;
         let fits = match op {
             Unary::Not => scalar == Scalar::Bool,
             Unary::BitNot => scalar.is_int(),
@@ -426,9 +428,9 @@ impl Verifier<'_> {
         if fits { Ok(scalar) } else { fail(format!("`{}` of {scalar}", op.name())) }
     }
 
-    fn binary(&self, op: Binary, one: &Expr, other: &Expr) -> Checked<Scalar> {
-        let scalar = self.expr(one)?;
-        self.is(other, scalar)?;
+    fn binary(&self, op: Binary, left: &Expr, right: &Expr) -> Checked<Scalar> {
+        let scalar = self.expr(left)?;
+        self.is(right, scalar)?;
         let fits = match op {
             Binary::And | Binary::Or => scalar == Scalar::Bool,
             Binary::BitAnd | Binary::BitOr | Binary::BitXor => !scalar.is_float(),

@@ -22,11 +22,11 @@ macro_rules! walks {
             pub fn $children<'e>(self: &'e $($borrow)* Self, mut each: impl FnMut(&'e $($borrow)* Self)) {
                 match self {
                     Self::Const(..) | Self::Local(_) | Self::Number(_) | Self::Size(..) => {}
-                    Self::Lane(_, one) | Self::Unary(_, one) | Self::Cast(_, one) | Self::Bits(_, one) => each(one),
+                    Self::Lane(_, child) | Self::Unary(_, child) | Self::Cast(_, child) | Self::Bits(_, child) => each(child),
                     Self::Load(place) => place.$expressions().for_each(each),
-                    Self::Binary(_, one, other) => {
-                        each(one);
-                        each(other);
+                    Self::Binary(_, left, right) => {
+                        each(left);
+                        each(right);
                     }
                     Self::Select(parts) => parts.$iter().for_each(each),
                     Self::Call(_, arguments) => arguments.$iter().for_each(each),
@@ -42,7 +42,7 @@ macro_rules! walks {
                 block: &mut impl FnMut(&'k $($borrow)* Block),
             ) {
                 match self {
-                    Self::Let(_, one) | Self::Set(_, one) => expr(one),
+                    Self::Let(_, value) | Self::Set(_, value) => expr(value),
                     Self::SetLane(_, at, value) => {
                         expr(at);
                         expr(value);
@@ -60,20 +60,20 @@ macro_rules! walks {
                         block(then);
                         block(otherwise);
                     }
-                    Self::For(one) => {
-                        expr(&$($borrow)* one.from);
-                        expr(&$($borrow)* one.to);
-                        block(&$($borrow)* one.body);
+                    Self::For(loop_stmt) => {
+                        expr(&$($borrow)* loop_stmt.from);
+                        expr(&$($borrow)* loop_stmt.to);
+                        block(&$($borrow)* loop_stmt.body);
                     }
-                    Self::Parallel(one) => {
-                        one.from.$iter().chain(&$($borrow)* one.to).for_each(&mut *expr);
-                        let targets = one.reductions.$iter().flat_map(|one| one.target.$expressions());
+                    Self::Parallel(node) => {
+                        node.from.$iter().chain(&$($borrow)* node.to).for_each(&mut *expr);
+                        let targets = node.reductions.$iter().flat_map(|reduction| reduction.target.$expressions());
                         targets.for_each(&mut *expr);
-                        block(&$($borrow)* one.body);
+                        block(&$($borrow)* node.body);
                     }
                     Self::Loop(body) | Self::Scope(_, body) => block(body),
-                    Self::DoWhile(one) => block(&$($borrow)* one.body),
-                    Self::Checkpoint(one) => block(&$($borrow)* one.body),
+                    Self::DoWhile(do_while) => block(&$($borrow)* do_while.body),
+                    Self::Checkpoint(checkpoint) => block(&$($borrow)* checkpoint.body),
                     Self::Sections(sections) => sections.$iter().for_each(block),
                     Self::Break | Self::Continue | Self::Leave(_) | Self::Random(_) | Self::At(_) => {}
                     Self::Return(values) => values.$iter().for_each(expr),

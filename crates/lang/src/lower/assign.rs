@@ -34,8 +34,8 @@ impl Lowerer<'_> {
     /// Lowers `targets = value`.
     pub(super) fn assign(&mut self, targets: &[ast::Expr], value: &ast::Expr) -> Lower<()> {
         let is_static = matches!(value, ast::Expr::Call(_));
-        let mut found = self.expr(value)?;
-        if let (true, Value::Static(inner)) = (is_static, &found) {
+        let mut lowered = self.expr(value)?;
+        if let (true, Value::Static(inner)) = (is_static, &lowered) {
             // Another name for something that is known.
             let inner = (**inner).clone();
             for target in targets {
@@ -49,10 +49,10 @@ impl Lowerer<'_> {
             return Ok(());
         }
         if targets.len() > 1 {
-            found = self.keep(found)?;
+            lowered = self.keep(lowered)?;
         }
         for target in targets {
-            self.assign_to(target, found.clone())?;
+            self.assign_to(target, lowered.clone())?;
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Lowerer<'_> {
         items: Vec<Value>,
         each: fn(&mut Self, &ast::Expr, Value) -> Lower<()>,
     ) -> Lower<()> {
-        if targets.iter().any(|one| matches!(one, ast::Expr::Starred(_))) {
+        if targets.iter().any(|target| matches!(target, ast::Expr::Starred(_))) {
             return Err(unsupported("`*` in a target", "name every item"));
         }
         if targets.len() != items.len() {
@@ -137,22 +137,22 @@ impl Lowerer<'_> {
                 self.new_binding(name, value)?
             }
             Some(Binding::Scalar { id, .. }) => {
-                let found = value.describe();
+                let described = value.describe();
                 let local = self.kernel.locals[id as usize].scalar;
                 let value = self
                     .numeric(value)
-                    .map_err(|error| changed_kind(name, &format!("a `{local}`"), &found, error))?;
+                    .map_err(|error| changed_kind(name, &format!("a `{local}`"), &described, error))?;
                 self.set_scalar(name, id, value)?;
                 Binding::Scalar { id, is_set: true }
             }
             Some(Binding::Tensor { id, shape, .. }) => {
-                let found = value.describe();
+                let described = value.describe();
                 let value = self.listed(value)?;
                 let Some((given, scalar, items)) = self.as_tensor(&value)? else {
                     return Err(changed_kind(
                         name,
                         &super::value::tensor_text(shape, None),
-                        &found,
+                        &described,
                         LangError::new(Code::Type, ""),
                     ));
                 };
@@ -160,7 +160,7 @@ impl Lowerer<'_> {
                     return Err(changed_kind(
                         name,
                         &super::value::tensor_text(shape, None),
-                        &found,
+                        &described,
                         LangError::new(Code::Type, ""),
                     ));
                 }
@@ -209,11 +209,11 @@ impl Lowerer<'_> {
             }
             Binding::Tensor { id, shape, .. } => Value::Variable(*id, *shape),
             Binding::Struct { members, kind } => {
-                let mut found = Vec::new();
+                let mut values = Vec::new();
                 for (member, binding) in members {
-                    found.push((member.clone(), self.struct_value(name, binding)?));
+                    values.push((member.clone(), self.struct_value(name, binding)?));
                 }
-                Value::Struct(found, kind.clone())
+                Value::Struct(values, kind.clone())
             }
             Binding::Value(value) | Binding::Place(value) => value.clone(),
             Binding::Unclear | Binding::Rebound => {
@@ -251,12 +251,12 @@ impl Lowerer<'_> {
         members: Vec<(String, Value)>,
         kind: Option<Rc<StructType>>,
     ) -> Lower<Binding> {
-        let mut found = Vec::new();
+        let mut bindings = Vec::new();
         for (member, value) in members {
             let binding = self.new_binding(&format!("{name}_{member}"), value)?;
-            found.push((member, binding));
+            bindings.push((member, binding));
         }
-        Ok(Binding::Struct { members: found, kind })
+        Ok(Binding::Struct { members: bindings, kind })
     }
 
     pub(super) fn numeric(&mut self, value: Value) -> Lower<(Value, Scalar)> {
@@ -289,10 +289,11 @@ impl Lowerer<'_> {
 
     pub(super) fn set_tensor(&mut self, id: LocalId, from: Scalar, items: Vec<Expr>) -> Lower<()> {
         let to = self.kernel.locals[id as usize].scalar;
-        let mut items: Vec<Expr> = items.into_iter().map(|one| fold::cast(from, to, one)).collect();
-        let reads = |one: &Expr| one.any(&mut |inner| matches!(inner, Expr::Lane(other, _) if *other == id));
+        let mut items: Vec<Expr> = items.into_iter().map(|item| fold::cast(from, to, item)).collect();
+        let reads =
+            |expr: &Expr| expr.any(&mut |inner| matches!(inner, Expr::Lane(other, _) if *other == id));
         if items.iter().any(reads) {
-            items = items.into_iter().map(|one| self.once(one, to)).collect::<Lower<_>>()?;
+            items = items.into_iter().map(|item| self.once(item, to)).collect::<Lower<_>>()?;
         }
         for (at, item) in items.into_iter().enumerate() {
             self.emit(Kind::SetLane(id, Expr::index(at as i64), item))?;
@@ -402,9 +403,9 @@ impl Lowerer<'_> {
                 let mut all = Vec::new();
                 let mut scalar = Scalar::F32;
                 for item in items {
-                    let one = self.targets(item)?;
-                    scalar = one.scalar;
-                    all.extend(one.items);
+                    let part = self.targets(item)?;
+                    scalar = part.scalar;
+                    all.extend(part.items);
                 }
                 Targets { shape: Some(Shape::Vector(all.len() as u32)), scalar, items: all }
             }
@@ -474,29 +475,29 @@ impl Lowerer<'_> {
     /// The numbers of a value, as many as targets want, and of a type.
     pub(super) fn fitting(&mut self, targets: &Targets, value: Value, to: Scalar) -> Lower<Vec<Expr>> {
         if targets.shape.is_none() {
-            let found = value.describe();
+            let described = value.describe();
             if self.as_tensor(&value)?.is_some() || matches!(value, Value::Tuple(_) | Value::Struct(..)) {
-                return Err(LangError::new(Code::Shape, format!("expected a number, found {found}")));
+                return Err(LangError::new(Code::Shape, format!("expected a number, found {described}")));
             }
             return Ok(vec![self.scalar_as(value, to)?]);
         }
         let value = self.listed(value)?;
-        let found = value.describe();
+        let described = value.describe();
         let many = targets.items.len();
         match self.as_tensor(&value)? {
             None => {
-                let one = self.scalar_as(value, to)?;
-                let one = self.once(one, to)?;
-                Ok(vec![one; many])
+                let number = self.scalar_as(value, to)?;
+                let number = self.once(number, to)?;
+                Ok(vec![number; many])
             }
             Some((shape, scalar, items)) if Some(shape) == targets.shape => {
                 // Elements may be read that are about to be written.
-                items.into_iter().map(|one| self.once(fold::cast(scalar, to, one), to)).collect()
+                items.into_iter().map(|item| self.once(fold::cast(scalar, to, item), to)).collect()
             }
             Some(_) => {
                 let shape = targets.shape.expect("looked at above");
                 let expected = super::value::tensor_text(shape, Some(to));
-                Err(LangError::new(Code::Shape, format!("expected {expected}, found {found}")))
+                Err(LangError::new(Code::Shape, format!("expected {expected}, found {described}")))
             }
         }
     }
@@ -515,11 +516,11 @@ fn lane_value(of: &Value, scalar: Scalar, at: Expr) -> Value {
     }
 }
 
-fn changed_kind(name: &str, was: &str, found: &str, error: LangError) -> LangError {
+fn changed_kind(name: &str, was: &str, given: &str, error: LangError) -> LangError {
     if error.code != Code::Type {
         return error;
     }
-    LangError::new(Code::Type, format!("`{name}` is {was}, and {found} is assigned to it"))
+    LangError::new(Code::Type, format!("`{name}` is {was}, and {given} is assigned to it"))
         .hint("a variable has one type: use another name")
 }
 
@@ -528,7 +529,7 @@ fn as_set(binding: Binding) -> Binding {
         Binding::Scalar { id, .. } => Binding::Scalar { id, is_set: true },
         Binding::Tensor { id, shape, .. } => Binding::Tensor { id, shape, is_set: true },
         Binding::Struct { members, kind } => {
-            let members = members.into_iter().map(|(name, one)| (name, as_set(one))).collect();
+            let members = members.into_iter().map(|(name, member)| (name, as_set(member))).collect();
             Binding::Struct { members, kind }
         }
         other => other,

@@ -20,9 +20,9 @@ pub(super) type Names = FxHashMap<String, Binding>;
 type Seen = FxHashMap<String, (Option<Shape>, Scalar)>;
 
 impl Lowerer<'_> {
-    pub(super) fn branch(&mut self, one: &ast::StmtIf) -> Lower<()> {
-        let mut rest: Vec<(Option<&ast::Expr>, &[Stmt])> = vec![(Some(&one.test), &one.body)];
-        for clause in &one.elif_else_clauses {
+    pub(super) fn branch(&mut self, stmt: &ast::StmtIf) -> Lower<()> {
+        let mut rest: Vec<(Option<&ast::Expr>, &[Stmt])> = vec![(Some(&stmt.test), &stmt.body)];
+        for clause in &stmt.elif_else_clauses {
             rest.push((clause.test.as_ref(), &clause.body));
         }
         self.clauses(&rest)
@@ -111,10 +111,10 @@ impl Lowerer<'_> {
             } else {
                 this.body(first.1)?;
             }
-            let mut found = Seen::default();
+            let mut types = Seen::default();
             let returned = if has_return { this.returned_types()? } else { Vec::new() };
             if this.current().is_left {
-                return Ok((found, returned));
+                return Ok((types, returned));
             }
             for name in names {
                 let (id, shape) = match this.current().names.get(&name) {
@@ -122,9 +122,9 @@ impl Lowerer<'_> {
                     Some(Binding::Tensor { id, shape, is_set: true }) => (*id, Some(*shape)),
                     _ => continue,
                 };
-                found.insert(name, (shape, this.kernel.locals[id as usize].scalar));
+                types.insert(name, (shape, this.kernel.locals[id as usize].scalar));
             }
-            Ok((found, returned))
+            Ok((types, returned))
         });
         let Some((seen, returned)) = seen else { return Seen::default() };
         self.note_unseen(returned);
@@ -136,19 +136,19 @@ impl Lowerer<'_> {
         let Some(exit) = &self.current().exit else {
             return Ok(self.kernel.results.clone());
         };
-        let mut found = Vec::new();
+        let mut types = Vec::new();
         let mut pending: Vec<Value> = exit.result.iter().cloned().collect();
-        while let Some(one) = pending.pop() {
-            match one {
+        while let Some(value) = pending.pop() {
+            match value {
                 Value::Tuple(items) => pending.extend(items.into_iter().rev()),
                 Value::Struct(..) => {}
-                one => found.push(match self.as_tensor(&one)? {
+                value => types.push(match self.as_tensor(&value)? {
                     Some((_, scalar, _)) => scalar,
-                    None => self.scalar(one)?.1,
+                    None => self.scalar(value)?.1,
                 }),
             }
         }
-        Ok(found)
+        Ok(types)
     }
 
     /// Gives variables the type that they have in common with what another branch would have made of them.
@@ -169,13 +169,13 @@ impl Lowerer<'_> {
             if shape != given || to == from {
                 continue;
             }
-            let made = self.variable(&name, to, given.map_or(0, Shape::len));
-            for kind in retyped(id, from, made, to, given) {
+            let target = self.variable(&name, to, given.map_or(0, Shape::len));
+            for kind in retyped(id, from, target, to, given) {
                 self.emit(kind)?;
             }
             let binding = match given {
-                None => Binding::Scalar { id: made, is_set: true },
-                Some(shape) => Binding::Tensor { id: made, shape, is_set: true },
+                None => Binding::Scalar { id: target, is_set: true },
+                Some(shape) => Binding::Tensor { id: target, shape, is_set: true },
             };
             self.current().names.insert(name, binding);
         }
@@ -183,31 +183,31 @@ impl Lowerer<'_> {
     }
 
     /// What two branches leave behind: a variable that both set has the common type of both.
-    fn join(&mut self, one: (Names, &mut Block), other: (Names, &mut Block)) -> Names {
-        let ((one, then), (other, otherwise)) = (one, other);
-        let mut both: Vec<String> = one.keys().filter(|name| other.contains_key(*name)).cloned().collect();
+    fn join(&mut self, left: (Names, &mut Block), right: (Names, &mut Block)) -> Names {
+        let ((left, then), (right, otherwise)) = (left, right);
+        let mut both: Vec<String> = left.keys().filter(|name| right.contains_key(*name)).cloned().collect();
         both.sort_unstable();
-        let mut found = Names::default();
+        let mut names = Names::default();
         for name in both {
-            let (a, b) = (&one[&name], &other[&name]);
+            let (a, b) = (&left[&name], &right[&name]);
             if let Some(joined) = self.joined(&name, (a, then), (b, otherwise)) {
-                found.insert(name, joined);
+                names.insert(name, joined);
             }
         }
-        for (name, binding) in merged(one, other) {
-            found.entry(name).or_insert(binding);
+        for (name, binding) in merged(left, right) {
+            names.entry(name).or_insert(binding);
         }
-        found
+        names
     }
 
     /// A variable that two branches have set; nothing if they have not, or if it is the same one.
     fn joined(
         &mut self,
         name: &str,
-        (one, then): (&Binding, &mut Block),
-        (other, otherwise): (&Binding, &mut Block),
+        (left, then): (&Binding, &mut Block),
+        (right, otherwise): (&Binding, &mut Block),
     ) -> Option<Binding> {
-        match (one, other) {
+        match (left, right) {
             (Binding::Scalar { id, is_set: true }, Binding::Scalar { id: second, is_set: true })
                 if id != second =>
             {
@@ -222,18 +222,18 @@ impl Lowerer<'_> {
                 Some(Binding::Tensor { id, shape: *shape, is_set: true })
             }
             (Binding::Struct { members, kind }, Binding::Struct { members: others, kind: also })
-                if !same(one, other)
+                if !same(left, right)
                     && kind.as_ref().map(|kind| &kind.name) == also.as_ref().map(|kind| &kind.name)
                     && members.len() == others.len()
                     && members.iter().zip(others).all(|(a, b)| a.0 == b.0) =>
             {
-                let mut found = Vec::new();
+                let mut bindings = Vec::new();
                 for ((member, a), (_, b)) in members.iter().zip(others) {
                     let name = format!("{name}_{member}");
                     let joined = self.joined(&name, (a, then), (b, otherwise));
-                    found.push((member.clone(), joined.or_else(|| same(a, b).then(|| a.clone()))?));
+                    bindings.push((member.clone(), joined.or_else(|| same(a, b).then(|| a.clone()))?));
                 }
-                Some(Binding::Struct { members: found, kind: kind.clone() })
+                Some(Binding::Struct { members: bindings, kind: kind.clone() })
             }
             _ => None,
         }
@@ -242,21 +242,21 @@ impl Lowerer<'_> {
     fn joined_variable(
         &mut self,
         name: &str,
-        (one, then): (LocalId, &mut Block),
-        (other, otherwise): (LocalId, &mut Block),
+        (left, then): (LocalId, &mut Block),
+        (right, otherwise): (LocalId, &mut Block),
         shape: Option<Shape>,
     ) -> LocalId {
-        let [from, second] = [one, other].map(|id| self.kernel.locals[id as usize].scalar);
+        let [from, second] = [left, right].map(|id| self.kernel.locals[id as usize].scalar);
         let to = common(from, second);
-        let made = if to == from { one } else { self.variable(name, to, shape.map_or(0, Shape::len)) };
+        let target = if to == from { left } else { self.variable(name, to, shape.map_or(0, Shape::len)) };
         let line = self.line();
-        for (id, from, block) in [(one, from, then), (other, second, otherwise)] {
-            if id != made {
-                let sets = retyped(id, from, made, to, shape);
+        for (id, from, block) in [(left, from, then), (right, second, otherwise)] {
+            if id != target {
+                let sets = retyped(id, from, target, to, shape);
                 block.statements.extend(sets.map(|kind| Statement { line, kind }));
             }
         }
-        made
+        target
     }
 
     /// Ends a branch: what it has defined is known to the next one, but not set there.
@@ -310,40 +310,40 @@ fn has_return(body: &[Stmt]) -> bool {
     struct Found(bool);
     impl<'a> Visitor<'a> for Found {
         fn visit_stmt(&mut self, stmt: &'a Stmt) {
-            self.0 |= matches!(stmt, Stmt::Return(one) if one.value.is_some());
+            self.0 |= matches!(stmt, Stmt::Return(returned) if returned.value.is_some());
             visitor::walk_stmt(self, stmt);
         }
     }
-    let mut found = Found(false);
-    found.visit_body(body);
-    found.0
+    let mut finder = Found(false);
+    finder.visit_body(body);
+    finder.0
 }
 
 /// Sets a variable to another one, of another type.
 fn retyped(
     id: LocalId,
     from: Scalar,
-    made: LocalId,
+    target: LocalId,
     to: Scalar,
     shape: Option<Shape>,
 ) -> impl Iterator<Item = Kind> {
     (0..shape.map_or(1, Shape::len)).map(move |lane| {
         let at = Expr::index(lane.into());
         match shape {
-            None => Kind::Set(made, fold::cast(from, to, Expr::Local(id))),
+            None => Kind::Set(target, fold::cast(from, to, Expr::Local(id))),
             Some(_) => {
                 let value = fold::cast(from, to, Expr::Lane(id, Box::new(at.clone())));
-                Kind::SetLane(made, at, value)
+                Kind::SetLane(target, at, value)
             }
         }
     })
 }
 
 /// What several ways leave behind.
-pub(super) fn merged(one: Names, other: Names) -> Names {
-    let mut found = Names::default();
-    for (name, binding) in &one {
-        let merged = match (binding, other.get(name)) {
+pub(super) fn merged(left: Names, right: Names) -> Names {
+    let mut names = Names::default();
+    for (name, binding) in &left {
+        let merged = match (binding, right.get(name)) {
             (Binding::Scalar { id, is_set }, Some(Binding::Scalar { id: same, is_set: also }))
                 if id == same =>
             {
@@ -358,12 +358,12 @@ pub(super) fn merged(one: Names, other: Names) -> Names {
             (binding, None) if !is_alias(binding) => unset(binding),
             _ => Binding::Unclear,
         };
-        found.insert(name.clone(), merged);
+        names.insert(name.clone(), merged);
     }
-    for (name, binding) in other {
-        found.entry(name).or_insert_with(|| unset(&binding));
+    for (name, binding) in right {
+        names.entry(name).or_insert_with(|| unset(&binding));
     }
-    found
+    names
 }
 
 fn unset(binding: &Binding) -> Binding {
@@ -379,8 +379,8 @@ pub(super) fn is_alias(binding: &Binding) -> bool {
 }
 
 /// Whether two names stand for the same.
-pub(super) fn same(one: &Binding, other: &Binding) -> bool {
-    match (one, other) {
+pub(super) fn same(left: &Binding, right: &Binding) -> bool {
+    match (left, right) {
         (Binding::Scalar { id, is_set }, Binding::Scalar { id: same, is_set: also })
         | (Binding::Tensor { id, is_set, .. }, Binding::Tensor { id: same, is_set: also, .. }) => {
             id == same && is_set == also
@@ -389,8 +389,8 @@ pub(super) fn same(one: &Binding, other: &Binding) -> bool {
             members.len() == others.len()
                 && members.iter().zip(others).all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1))
         }
-        (Binding::Value(one), Binding::Value(other)) | (Binding::Place(one), Binding::Place(other)) => {
-            format!("{one:?}") == format!("{other:?}")
+        (Binding::Value(left), Binding::Value(right)) | (Binding::Place(left), Binding::Place(right)) => {
+            format!("{left:?}") == format!("{right:?}")
         }
         _ => false,
     }

@@ -83,6 +83,6 @@ pub fn builtin_names() -> Vec<&'static str> {
 /// The builtin of a name: one of [`BUILTINS`], or a function of floats.
 #[must_use]
 pub fn builtin(name: &str) -> Option<&'static str> {
-    let known = BUILTINS.iter().copied().find(|one| *one == name);
+    let known = BUILTINS.iter().copied().find(|candidate| *candidate == name);
     known.or_else(|| Math::of_name(name).map(Math::name))
 }

@@ -92,7 +92,7 @@ impl Lowerer<'_> {
             names.push(name.to_string());
             exprs.push(keyword.value.clone());
         }
-        let starred = exprs[..positional].iter().any(|one| matches!(one, ast::Expr::Starred(_)));
+        let starred = exprs[..positional].iter().any(|expr| matches!(expr, ast::Expr::Starred(_)));
         if starred {
             let values = self.items(&exprs[..positional])?;
             let rest: Vec<&ast::Expr> = exprs[positional..].iter().collect();
@@ -107,8 +107,8 @@ impl Lowerer<'_> {
                 *member = self.member_of_enum(expr, false)?;
             }
         }
-        let found = self.operands_and_places(&exprs.iter().collect::<Vec<_>>())?;
-        let (mut values, places): (Vec<Value>, Vec<Option<Value>>) = found.into_iter().unzip();
+        let operands = self.operands_and_places(&exprs.iter().collect::<Vec<_>>())?;
+        let (mut values, places): (Vec<Value>, Vec<Option<Value>>) = operands.into_iter().unzip();
         let named = values.split_off(positional);
         Ok(Arguments { values, keywords: names.into_iter().zip(named).collect(), places, members })
     }
@@ -240,24 +240,24 @@ impl Lowerer<'_> {
                     ));
                 }
                 let op = if name == "raw_div" { Binary::TruncDiv } else { Binary::TruncMod };
-                let items = left.into_iter().zip(right).map(|(one, other)| fold::binary(op, one, other));
+                let items = left.into_iter().zip(right).map(|(a, b)| fold::binary(op, a, b));
                 Ok(made(shape, scalar, items.collect()))
             }
             "isnan" | "isinf" => {
                 let value = self.only(call, name)?;
-                self.each(value, |this, one, scalar| {
-                    let one = this.once(one, scalar)?;
-                    let found = if !scalar.is_float() {
+                self.each(value, |this, item, scalar| {
+                    let item = this.once(item, scalar)?;
+                    let truth = if !scalar.is_float() {
                         Expr::Const(Scalar::Bool, 0)
                     } else if name == "isnan" {
-                        fold::binary(Binary::Ne, one.clone(), one)
+                        fold::binary(Binary::Ne, item.clone(), item)
                     } else {
                         let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
-                        let size = fold::unary(crate::ir::Unary::Abs, fold::cast(scalar, wide, one));
+                        let size = fold::unary(crate::ir::Unary::Abs, fold::cast(scalar, wide, item));
                         let infinite = Expr::Const(wide, fold::float_bits(wide, f64::INFINITY));
                         fold::binary(Binary::Eq, size, infinite)
                     };
-                    Ok((found, Scalar::Bool))
+                    Ok((truth, Scalar::Bool))
                 })
             }
             "dot" | "cross" => {
@@ -310,7 +310,7 @@ impl Lowerer<'_> {
                     };
                     (from, to)
                 }
-                one => (Value::int(0), one),
+                to => (Value::int(0), to),
             });
         }
         Ok(Value::Ndrange(bounds))
@@ -322,7 +322,7 @@ impl Lowerer<'_> {
         for value in values {
             lists.push(self.unrolled(value, &call.func)?);
         }
-        let found = match name {
+        let items = match name {
             "zip" => {
                 let many = lists.iter().map(Vec::len).min().unwrap_or(0);
                 let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
@@ -339,7 +339,7 @@ impl Lowerer<'_> {
             "reversed" => lists.remove(0).into_iter().rev().collect(),
             _ => lists.remove(0),
         };
-        Ok(Value::Tuple(found))
+        Ok(Value::Tuple(items))
     }
 
     fn loop_config(&mut self, call: &ast::ExprCall) -> Lower<Value> {
@@ -396,8 +396,8 @@ impl Lowerer<'_> {
             }
             let wide = |mut items: Vec<Expr>, this: &mut Self| -> Lower<Vec<Expr>> {
                 if items.len() == 1 && many > 1 {
-                    let one = this.once(items.remove(0), scalar)?;
-                    items = vec![one; many];
+                    let item = this.once(items.remove(0), scalar)?;
+                    items = vec![item; many];
                 }
                 Ok(items)
             };
@@ -429,13 +429,13 @@ impl Lowerer<'_> {
         }
         // Box and Muller: two uniform numbers make a normal one.
         let number = |value: f64| Value::Scalar(Expr::Const(scalar, fold::float_bits(scalar, value)), scalar);
-        let (one, other) = (self.draw(scalar)?, self.draw(scalar)?);
-        let open = self.operate(ast::Operator::Sub, number(1.0), Value::Scalar(one, scalar))?;
+        let (first, second) = (self.draw(scalar)?, self.draw(scalar)?);
+        let open = self.operate(ast::Operator::Sub, number(1.0), Value::Scalar(first, scalar))?;
         let log = self.math(Math::Log, vec![open])?;
         let square = self.operate(ast::Operator::Mult, number(-2.0), log)?;
         let radius = self.math(Math::Sqrt, vec![square])?;
         let angle =
-            self.operate(ast::Operator::Mult, number(std::f64::consts::TAU), Value::Scalar(other, scalar))?;
+            self.operate(ast::Operator::Mult, number(std::f64::consts::TAU), Value::Scalar(second, scalar))?;
         let cosine = self.math(Math::Cos, vec![angle])?;
         self.operate(ast::Operator::Mult, radius, cosine)
     }
@@ -538,9 +538,9 @@ impl Lowerer<'_> {
             ));
         }
         if let Some(fill) = fill {
-            let one = self.scalar_as(fill, scalar)?;
-            let one = self.once(one, scalar)?;
-            return Ok(Value::Tensor(shape, scalar, vec![one; shape.len() as usize]));
+            let item = self.scalar_as(fill, scalar)?;
+            let item = self.once(item, scalar)?;
+            return Ok(Value::Tensor(shape, scalar, vec![item; shape.len() as usize]));
         }
         let is_one = |at: u32| match (name, shape) {
             ("Vector.one" | "Matrix.one", _) => true,
@@ -565,10 +565,10 @@ impl Lowerer<'_> {
         if !(1..=32).contains(&n) {
             return Err(LangError::new(Code::Shape, format!("a {n}x{n} matrix")));
         }
-        let (one, scalar) = self.scalar(value)?;
-        let one = self.once(one, scalar)?;
+        let (item, scalar) = self.scalar(value)?;
+        let item = self.once(item, scalar)?;
         let n = n as u32;
-        let number = |at: u32| if at / n == at % n { one.clone() } else { Expr::Const(scalar, 0) };
+        let number = |at: u32| if at / n == at % n { item.clone() } else { Expr::Const(scalar, 0) };
         Ok(Value::Tensor(Shape::Matrix(n, n), scalar, (0..n * n).map(number).collect()))
     }
 }

@@ -37,9 +37,9 @@ impl Lowerer<'_> {
                     self.targets(&before)?;
                 }
                 let after = self.expr(value)?;
-                let found = self.operate(op, before, after)?;
+                let updated = self.operate(op, before, after)?;
                 self.current().names.remove(name);
-                return self.assign_name(name, found);
+                return self.assign_name(name, updated);
             }
         }
         self.refuse_member(target)?;
@@ -59,7 +59,7 @@ impl Lowerer<'_> {
             Operator::BitXor => Some(AtomicOp::Xor),
             _ => None,
         };
-        let shared = targets.items.iter().all(|one| self.is_shared(one));
+        let shared = targets.items.iter().all(|item| self.is_shared(item));
         // What is written out has the digits of a wider target.
         let is_wider = targets.scalar.is_float() && targets.scalar.bits() > self.options.default_float.bits();
         let value = match value {
@@ -75,9 +75,9 @@ impl Lowerer<'_> {
             let change = Change { op: atomic, negates: op == Operator::Sub };
             return self.atomically(change, &targets, value).map(|_| ());
         }
-        let found = self.operate(op, place.clone(), value)?;
+        let updated = self.operate(op, place.clone(), value)?;
         let to = targets.scalar;
-        if let (Value::Scalar(_, from), None) = (&found, targets.shape)
+        if let (Value::Scalar(_, from), None) = (&updated, targets.shape)
             && from.is_float()
             && !to.is_float()
         {
@@ -85,7 +85,7 @@ impl Lowerer<'_> {
                 "what is assigned is a `{from}`, and the target a `{to}`: it may lose precision"
             ));
         }
-        self.store_value(place, found)
+        self.store_value(place, updated)
     }
 
     /// Keeps the indices of a place as they are now.
@@ -93,13 +93,13 @@ impl Lowerer<'_> {
         let rest = self.block().statements.split_off(at);
         match place {
             Value::Scalar(Expr::Load(inner), _) => {
-                for one in inner.expressions_mut() {
-                    *one = self.once(std::mem::replace(one, Expr::index(0)), Scalar::I64)?;
+                for index in inner.expressions_mut() {
+                    *index = self.once(std::mem::replace(index, Expr::index(0)), Scalar::I64)?;
                 }
             }
             Value::Element(inner, ..) => {
-                for one in inner.expressions_mut() {
-                    *one = self.once(std::mem::replace(one, Expr::index(0)), Scalar::I64)?;
+                for index in inner.expressions_mut() {
+                    *index = self.once(std::mem::replace(index, Expr::index(0)), Scalar::I64)?;
                 }
             }
             Value::Scalar(Expr::Lane(_, inner), _) => {
@@ -176,7 +176,7 @@ impl Lowerer<'_> {
             return Ok(items);
         }
         // After the conversion: what is negative may not exist in the type that it had.
-        items.into_iter().map(|one| Ok(self.negate(ast::UnaryOp::USub, one, wide)?.0)).collect()
+        items.into_iter().map(|item| Ok(self.negate(ast::UnaryOp::USub, item, wide)?.0)).collect()
     }
 
     /// Says so where a variable is changed by numbers that it cannot hold.
@@ -224,7 +224,7 @@ impl Lowerer<'_> {
         let place = self.place_of(target)?;
         let targets = self.targets(&place)?;
         let scalar = targets.scalar;
-        let olds: Vec<Expr> = if targets.items.iter().all(|one| self.is_shared(one)) {
+        let olds: Vec<Expr> = if targets.items.iter().all(|item| self.is_shared(item)) {
             self.atomically(op, &targets, value)?.into_iter().map(Expr::Local).collect()
         } else {
             let mut olds = Vec::new();

@@ -25,9 +25,9 @@ impl Lowerer<'_> {
 
     /// `and`, `or`: one of the operands, as in Python. What is known decides at once; otherwise the result has the
     /// common type of all operands.
-    pub(super) fn logical(&mut self, one: &ast::ExprBoolOp) -> Lower<Value> {
-        let is_and = one.op == ast::BoolOp::And;
-        let mut values = one.values.iter();
+    pub(super) fn logical(&mut self, node: &ast::ExprBoolOp) -> Lower<Value> {
+        let is_and = node.op == ast::BoolOp::And;
+        let mut values = node.values.iter();
         let first = values.next().expect("there are at least two");
         let mut result = self.expr(first)?;
         for next in values {
@@ -49,15 +49,15 @@ impl Lowerer<'_> {
 
     /// Lowers something into a block of its own: it may not be run.
     fn aside<T>(&mut self, work: impl FnOnce(&mut Self) -> Lower<T>) -> Lower<(T, Block)> {
-        let mut found = None;
+        let mut output = None;
         let before = self.current().names.clone();
         let block = self.in_block(false, |this| {
-            found = Some(work(this)?);
+            output = Some(work(this)?);
             Ok(())
         })?;
         let after = std::mem::take(&mut self.current().names);
         self.current().names = merged(after, before);
-        Ok((found.expect("set above"), block))
+        Ok((output.expect("set above"), block))
     }
 
     /// The first operand if it decides, otherwise the second, which is only computed then.
@@ -92,30 +92,30 @@ impl Lowerer<'_> {
         Ok(Value::Scalar(Expr::Local(id), scalar))
     }
 
-    pub(super) fn compare(&mut self, one: &ast::ExprCompare) -> Lower<Value> {
-        if let ([op], [right]) = (&one.ops[..], &one.comparators[..]) {
-            let [left, right] = two(self.operands(&[&one.left, right])?);
+    pub(super) fn compare(&mut self, node: &ast::ExprCompare) -> Lower<Value> {
+        if let ([op], [right]) = (&node.ops[..], &node.comparators[..]) {
+            let [left, right] = two(self.operands(&[&node.left, right])?);
             return self.compare_two(*op, left, right);
         }
-        let left = self.expr(&one.left)?;
+        let left = self.expr(&node.left)?;
         let left = self.keep(left)?;
-        self.chain(left, &one.ops, &one.comparators)
+        self.chain(left, &node.ops, &node.comparators)
     }
 
     /// `left < a < b`: what is further to the right is only computed if all before it holds.
     fn chain(&mut self, left: Value, ops: &[CmpOp], rest: &[ast::Expr]) -> Lower<Value> {
         let right = self.expr(&rest[0])?;
         let right = self.keep(right)?;
-        let found = self.compare_two(ops[0], left, right.clone())?;
-        match known_truth(&found) {
-            _ if ops.len() == 1 => Ok(found),
-            Some(false) => Ok(found),
+        let holds = self.compare_two(ops[0], left, right.clone())?;
+        match known_truth(&holds) {
+            _ if ops.len() == 1 => Ok(holds),
+            Some(false) => Ok(holds),
             Some(true) => self.chain(right, &ops[1..], &rest[1..]),
             None => {
-                let before = self.truth(found)?;
+                let before = self.truth(holds)?;
                 let (after, block) = self.aside(|this| {
-                    let found = this.chain(right, &ops[1..], &rest[1..])?;
-                    this.truth(found)
+                    let holds = this.chain(right, &ops[1..], &rest[1..])?;
+                    this.truth(holds)
                 })?;
                 self.either(true, (before, Scalar::Bool), (after, Scalar::Bool), block)
             }
@@ -143,28 +143,28 @@ impl Lowerer<'_> {
             CmpOp::In | CmpOp::NotIn => {
                 let items = self.elements(right)?;
                 let left = self.keep(left)?;
-                let mut found = Value::Constant(Constant::Bool(false));
+                let mut contained = Value::Constant(Constant::Bool(false));
                 for item in items {
                     let equal = self.compare_two(CmpOp::Eq, left.clone(), item)?;
-                    found = match (known_truth(&found), known_truth(&equal)) {
-                        (Some(true), _) | (_, Some(false)) => found,
+                    contained = match (known_truth(&contained), known_truth(&equal)) {
+                        (Some(true), _) | (_, Some(false)) => contained,
                         (_, Some(true)) | (Some(false), _) => equal,
                         _ => {
-                            let (found, equal) = (self.truth(found)?, self.truth(equal)?);
-                            Value::Scalar(fold::binary(Binary::Or, found, equal), Scalar::Bool)
+                            let (contained, equal) = (self.truth(contained)?, self.truth(equal)?);
+                            Value::Scalar(fold::binary(Binary::Or, contained, equal), Scalar::Bool)
                         }
                     };
                 }
-                if op == CmpOp::In { Ok(found) } else { self.unary(ast::UnaryOp::Not, found) }
+                if op == CmpOp::In { Ok(contained) } else { self.unary(ast::UnaryOp::Not, contained) }
             }
             _ => self.order(op, left, right),
         }
     }
 
-    pub(super) fn conditional(&mut self, one: &ast::ExprIf) -> Lower<Value> {
-        let test = self.expr(&one.test)?;
+    pub(super) fn conditional(&mut self, node: &ast::ExprIf) -> Lower<Value> {
+        let test = self.expr(&node.test)?;
         if let Some(known) = known_truth(&test) {
-            let (taken, other) = if known { (&one.body, &one.orelse) } else { (&one.orelse, &one.body) };
+            let (taken, other) = if known { (&node.body, &node.orelse) } else { (&node.orelse, &node.body) };
             let value = self.expr(taken)?;
             // Only `static` makes the other value go away: otherwise the type is that of both.
             return if matches!(test, Value::Static(_)) { Ok(value) } else { self.typed_with(value, other) };
@@ -173,12 +173,12 @@ impl Lowerer<'_> {
         let (mut then, mut otherwise) = (None, None);
         let before = self.current().names.clone();
         let then_block = self.in_block(false, |this| {
-            then = Some(this.expr(&one.body)?);
+            then = Some(this.expr(&node.body)?);
             Ok(())
         })?;
         let after_then = std::mem::replace(&mut self.current().names, before);
         let else_block = self.in_block(false, |this| {
-            otherwise = Some(this.expr(&one.orelse)?);
+            otherwise = Some(this.expr(&node.orelse)?);
             Ok(())
         })?;
         let after_else = std::mem::take(&mut self.current().names);
@@ -190,9 +190,11 @@ impl Lowerer<'_> {
     /// A value that was chosen, with the type that it has in common with the one that was not.
     fn typed_with(&mut self, value: Value, other: &ast::Expr) -> Lower<Value> {
         let is_number = match &value {
-            Value::Constant(one) => {
-                matches!(one, Constant::Bool(_) | Constant::Int(_) | Constant::Float(_) | Constant::Number(_))
-                    || self.as_tensor(&value)?.is_some()
+            Value::Constant(constant) => {
+                matches!(
+                    constant,
+                    Constant::Bool(_) | Constant::Int(_) | Constant::Float(_) | Constant::Number(_)
+                ) || self.as_tensor(&value)?.is_some()
             }
             Value::Scalar(..) | Value::Tensor(..) | Value::Variable(..) | Value::Element(..) => true,
             _ => false,
@@ -201,14 +203,15 @@ impl Lowerer<'_> {
             return Ok(value);
         }
         let Some(other) = self.trial(|this| {
-            let found = unwrap_static(this.expr(other)?);
-            if let Value::Constant(one @ (Constant::Bool(_) | Constant::Int(_) | Constant::Float(_))) = found
+            let other_value = unwrap_static(this.expr(other)?);
+            if let Value::Constant(constant @ (Constant::Bool(_) | Constant::Int(_) | Constant::Float(_))) =
+                other_value
             {
-                return Ok(Other::Constant(one));
+                return Ok(Other::Constant(constant));
             }
-            Ok(match this.as_tensor(&found)? {
+            Ok(match this.as_tensor(&other_value)? {
                 Some((shape, scalar, _)) => Other::Typed(Some(shape), scalar),
-                None => Other::Typed(None, this.scalar(found)?.1),
+                None => Other::Typed(None, this.scalar(other_value)?.1),
             })
         }) else {
             return Ok(value);
@@ -218,18 +221,18 @@ impl Lowerer<'_> {
             (value, other) => {
                 let (shape, other) = match other {
                     Other::Typed(shape, scalar) => (shape, scalar),
-                    Other::Constant(one) => (None, self.scalar(Value::Constant(one))?.1),
+                    Other::Constant(constant) => (None, self.scalar(Value::Constant(constant))?.1),
                 };
                 match self.as_tensor(&value)? {
                     Some((given, from, items)) if shape.is_none() || shape == Some(given) => {
                         let to = common(from, other);
-                        let items = items.into_iter().map(|one| fold::cast(from, to, one)).collect();
+                        let items = items.into_iter().map(|item| fold::cast(from, to, item)).collect();
                         Value::Tensor(given, to, items)
                     }
                     None if shape.is_none() => {
-                        let (one, from) = self.scalar(value)?;
+                        let (expr, from) = self.scalar(value)?;
                         let to = common(from, other);
-                        Value::Scalar(fold::cast(from, to, one), to)
+                        Value::Scalar(fold::cast(from, to, expr), to)
                     }
                     _ => value,
                 }
@@ -288,7 +291,7 @@ impl Lowerer<'_> {
         let Paired { shape, left, right, from, other } = self.paired(a, b)?;
         let scalar = common(from, other);
         let cast =
-            |items: Vec<Expr>, from| items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
+            |items: Vec<Expr>, from| items.into_iter().map(|item| fold::cast(from, scalar, item)).collect();
         Ok((shape, scalar, cast(left, from), cast(right, other)))
     }
 

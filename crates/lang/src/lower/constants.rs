@@ -20,7 +20,7 @@ pub(super) fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Optio
     let zero = || LangError::new(Code::Arithmetic, format!("`{}` by zero", op.as_str()));
     let overflow = || LangError::new(Code::Overflow, format!("the result of `{}` is too large", op.as_str()));
     if let (Some(x), Some(y)) = (whole(a), whole(b)) {
-        let found = match op {
+        let value = match op {
             Operator::Add => x.checked_add(y),
             Operator::Sub => x.checked_sub(y),
             Operator::Mult => x.checked_mul(y),
@@ -50,15 +50,15 @@ pub(super) fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Optio
         };
         let both_bool = matches!((a, b), (Constant::Bool(_), Constant::Bool(_)));
         let is_bits = matches!(op, Operator::BitAnd | Operator::BitOr | Operator::BitXor);
-        let found = found.ok_or_else(overflow)?;
+        let value = value.ok_or_else(overflow)?;
         return Ok(Some(if both_bool && is_bits {
-            Constant::Bool(found != 0)
+            Constant::Bool(value != 0)
         } else {
-            Constant::Int(found)
+            Constant::Int(value)
         }));
     }
     let (Some(x), Some(y)) = (float(a), float(b)) else { return Ok(None) };
-    let found = match op {
+    let value = match op {
         Operator::Add => x + y,
         Operator::Sub => x - y,
         Operator::Mult => x * y,
@@ -83,7 +83,7 @@ pub(super) fn constants(op: Operator, a: &Constant, b: &Constant) -> Lower<Optio
         Operator::Pow => x.powf(y),
         _ => return Ok(None),
     };
-    Ok(Some(Constant::Float(found)))
+    Ok(Some(Constant::Float(value)))
 }
 
 /// What Python says of two constants; nothing if they cannot be compared here.

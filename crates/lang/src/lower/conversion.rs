@@ -33,7 +33,7 @@ impl Lowerer<'_> {
             }
             return Ok(Value::Scalar(self.scalar_as(value, to)?, to));
         }
-        self.each(value, |_, one, scalar| Ok((fold::cast(scalar, to, one), to)))
+        self.each(value, |_, item, scalar| Ok((fold::cast(scalar, to, item), to)))
     }
 
     /// In debug mode, converting a float that does not fit is an error.
@@ -91,12 +91,12 @@ impl Lowerer<'_> {
     }
 
     pub(super) fn bit_cast(&mut self, to: Scalar, value: Value) -> Lower<Value> {
-        self.each(unwrap_static(value), |_, one, scalar| {
+        self.each(unwrap_static(value), |_, item, scalar| {
             if scalar.bits() != to.bits() || scalar == Scalar::Bool || to == Scalar::Bool {
                 return Err(LangError::new(Code::Type, format!("the bits of a `{scalar}` are no `{to}`"))
                     .hint("both types must have the same size"));
             }
-            Ok((if scalar == to { one } else { Expr::Bits(to, Box::new(one)) }, to))
+            Ok((if scalar == to { item } else { Expr::Bits(to, Box::new(item)) }, to))
         })
     }
 
@@ -119,10 +119,10 @@ impl Lowerer<'_> {
             None => self.scalar(value.clone())?.1.is_float(),
         };
         let math = Math::of_name(name).expect("one of four");
-        let found = if is_float { self.math(math, vec![value])? } else { value };
+        let rounded = if is_float { self.math(math, vec![value])? } else { value };
         match to {
-            Some(to) => self.cast_to(to, found),
-            None => Ok(found),
+            Some(to) => self.cast_to(to, rounded),
+            None => Ok(rounded),
         }
     }
 }

@@ -16,9 +16,9 @@ impl Lowerer<'_> {
     pub(super) fn expr(&mut self, expr: &ast::Expr) -> Lower<Value> {
         self.deeper(|this| {
             let outer = std::mem::replace(&mut this.current().at, expr.range());
-            let found = this.expr_at(expr)?;
+            let value = this.expr_at(expr)?;
             this.current().at = outer;
-            Ok(found)
+            Ok(value)
         })
     }
 
@@ -39,26 +39,26 @@ impl Lowerer<'_> {
                 let of = self.expr(&subscript.value)?;
                 self.subscript(of, &subscript.slice)
             }
-            ast::Expr::BinOp(one) => {
-                let operands = self.operands(&[&one.left, &one.right])?;
+            ast::Expr::BinOp(node) => {
+                let operands = self.operands(&[&node.left, &node.right])?;
                 let [left, right] = two(operands);
-                self.operate(one.op, left, right)
+                self.operate(node.op, left, right)
             }
-            ast::Expr::UnaryOp(one) => {
-                let operand = self.expr(&one.operand)?;
-                self.unary(one.op, operand)
+            ast::Expr::UnaryOp(node) => {
+                let operand = self.expr(&node.operand)?;
+                self.unary(node.op, operand)
             }
-            ast::Expr::BoolOp(one) => self.logical(one),
-            ast::Expr::Compare(one) => self.compare(one),
-            ast::Expr::If(one) => self.conditional(one),
+            ast::Expr::BoolOp(node) => self.logical(node),
+            ast::Expr::Compare(node) => self.compare(node),
+            ast::Expr::If(node) => self.conditional(node),
             ast::Expr::Call(call) => self.call(call),
             ast::Expr::Tuple(tuple) => self.items(&tuple.elts).map(Value::Tuple),
             ast::Expr::List(list) => self.items(&list.elts).map(Value::Tuple),
-            ast::Expr::ListComp(one) => self.comprehension(&one.elt, &one.generators),
-            ast::Expr::Generator(one) => self.comprehension(&one.elt, &one.generators),
-            ast::Expr::Named(one) => {
-                let value = self.expr(&one.value)?;
-                let ast::Expr::Name(name) = &*one.target else {
+            ast::Expr::ListComp(node) => self.comprehension(&node.elt, &node.generators),
+            ast::Expr::Generator(node) => self.comprehension(&node.elt, &node.generators),
+            ast::Expr::Named(node) => {
+                let value = self.expr(&node.value)?;
+                let ast::Expr::Name(name) = &*node.target else {
                     return Err(unsupported("this assignment", "assign in a statement of its own"));
                 };
                 self.assign_name(name.id.as_str(), value)?;
@@ -108,16 +108,16 @@ impl Lowerer<'_> {
             .map(|item| if let ast::Expr::Starred(starred) = item { &*starred.value } else { item })
             .collect();
         let values = self.operands(&inner)?;
-        let mut found = Vec::new();
+        let mut elements = Vec::new();
         for (item, value) in items.iter().zip(values) {
             if matches!(item, ast::Expr::Starred(_)) {
                 self.current().at = item.range();
-                found.extend(self.elements(value)?);
+                elements.extend(self.elements(value)?);
             } else {
-                found.push(value);
+                elements.push(value);
             }
         }
-        Ok(found)
+        Ok(elements)
     }
 
     /// The items of something that is taken apart.
@@ -157,7 +157,7 @@ impl Lowerer<'_> {
             values.push(self.expr(expr)?);
             ends.push(self.block().statements.len());
         }
-        let mut found = Vec::new();
+        let mut operands = Vec::new();
         for (at, mut value) in values.into_iter().enumerate().rev() {
             let mut place = super::inline::is_place(&value).then(|| value.clone());
             if self.has_effects(ends[at]) {
@@ -166,17 +166,17 @@ impl Lowerer<'_> {
                     self.stabilise_place(place, ends[at])?;
                 }
             }
-            found.push((value, place));
+            operands.push((value, place));
         }
-        found.reverse();
-        Ok(found)
+        operands.reverse();
+        Ok(operands)
     }
 
     /// Whether statements from one on may change something.
     pub(super) fn has_effects(&mut self, from: usize) -> bool {
         let pure =
             |kind: &Kind| matches!(kind, Kind::Let(..) | Kind::Check { .. } | Kind::Random(_) | Kind::At(_));
-        self.block().statements[from..].iter().any(|one| !pure(&one.kind))
+        self.block().statements[from..].iter().any(|statement| !pure(&statement.kind))
     }
 
     /// Keeps what a value is now, at an earlier point of the open block.
@@ -204,10 +204,10 @@ impl Lowerer<'_> {
                 None => value,
             },
             Value::Tuple(items) => {
-                Value::Tuple(items.into_iter().map(|one| self.taken_apart(one)).collect::<Lower<_>>()?)
+                Value::Tuple(items.into_iter().map(|item| self.taken_apart(item)).collect::<Lower<_>>()?)
             }
             Value::Struct(members, kind) => {
-                let apart = |(name, one): (String, Value)| Ok((name, self.taken_apart(one)?));
+                let apart = |(name, member): (String, Value)| Ok((name, self.taken_apart(member)?));
                 Value::Struct(members.into_iter().map(apart).collect::<Lower<_>>()?, kind)
             }
             Value::Static(inner) => Value::Static(Box::new(self.taken_apart(*inner)?)),
@@ -278,7 +278,7 @@ impl Lowerer<'_> {
     pub(super) fn load_constant(&mut self, constant: Constant) -> Lower<Value> {
         Ok(match constant {
             Constant::Struct(members, kind) => {
-                let load = |(name, one): (String, Constant)| Ok((name, self.load_constant(one)?));
+                let load = |(name, member): (String, Constant)| Ok((name, self.load_constant(member)?));
                 Value::Struct(members.into_iter().map(load).collect::<Lower<_>>()?, kind)
             }
             Constant::Enum(_, value, _) => Value::Constant(Constant::Int(value)),
@@ -294,10 +294,10 @@ impl Lowerer<'_> {
             },
             Value::Constant(Constant::Array(spec)) => self.array_member(&spec, name),
             Value::Constant(Constant::Builtin(of @ ("Vector" | "Matrix"))) => {
-                let found = super::builtins::builtin(&format!("{of}.{name}"));
-                let found = found.or_else(|| super::builtins::builtin(&format!("Matrix.{name}")));
-                match found {
-                    Some(found) => Ok(Value::Constant(Constant::Builtin(found))),
+                let builtin = super::builtins::builtin(&format!("{of}.{name}"));
+                let builtin = builtin.or_else(|| super::builtins::builtin(&format!("Matrix.{name}")));
+                match builtin {
+                    Some(builtin) => Ok(Value::Constant(Constant::Builtin(builtin))),
                     None => Err(LangError::new(Code::Attribute, format!("`{of}` has no member `{name}`"))),
                 }
             }
@@ -329,10 +329,10 @@ impl Lowerer<'_> {
     /// An index in 64 bits. Sums, differences and products of signed numbers are exact there.
     pub(super) fn widen(&self, expr: Expr, scalar: Scalar) -> Expr {
         match expr {
-            Expr::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), one, other)
+            Expr::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), left, right)
                 if scalar.is_signed() && scalar.bits() <= 32 =>
             {
-                fold::binary(op, self.widen(*one, scalar), self.widen(*other, scalar))
+                fold::binary(op, self.widen(*left, scalar), self.widen(*right, scalar))
             }
             Expr::Cast(to, inner)
                 if to == scalar && scalar == self.options.default_int && matches!(*inner, Expr::Size(..)) =>
@@ -390,8 +390,8 @@ impl Lowerer<'_> {
             Value::Scalar(expr, scalar) => Ok((expr, scalar)),
             Value::Constant(Constant::Number(spec)) => Ok((self.number(&spec), spec.scalar)),
             Value::Constant(ref constant) => {
-                let found = value::number(constant, self.options.default_int, self.options.default_float)?;
-                found.ok_or_else(|| not_a_number(&value))
+                let number = value::number(constant, self.options.default_int, self.options.default_float)?;
+                number.ok_or_else(|| not_a_number(&value))
             }
             Value::Static(inner) => self.scalar(*inner),
             other => Err(not_a_number(&other)),
@@ -455,7 +455,7 @@ impl Lowerer<'_> {
             return Err(unsupported("a comprehension with several loops", "write loops"));
         };
         let over = self.expr(&generator.iter)?;
-        let mut found = Vec::new();
+        let mut items = Vec::new();
         let outer = self.current().names.clone();
         for item in self.unrolled(over, &generator.iter)? {
             self.bind_target(&generator.target, item)?;
@@ -467,11 +467,11 @@ impl Lowerer<'_> {
             }
             if holds {
                 let value = self.expr(element)?;
-                found.push(self.keep(value)?);
+                items.push(self.keep(value)?);
             }
         }
         self.current().names = outer;
-        Ok(Value::Tuple(found))
+        Ok(Value::Tuple(items))
     }
 }
 

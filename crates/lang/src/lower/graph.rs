@@ -100,19 +100,19 @@ impl Lowerer<'_> {
 
     pub(super) fn do_while(
         &mut self,
-        one: &ast::StmtWhile,
+        loop_stmt: &ast::StmtWhile,
         (name, call): (&'static str, &ast::ExprCall),
     ) -> Lower<()> {
-        self.check_place(name, one.test.range())?;
+        self.check_place(name, loop_stmt.test.range())?;
         let counter = self.only_argument(name, call, "condition")?;
         let counter = self.deciding_array(counter)?;
-        self.settle(&assigned_names(&one.body, false), true)?;
+        self.settle(&assigned_names(&loop_stmt.body, false), true)?;
         let mut block = Block::default();
         self.loop_body(|this| {
-            block = this.piece(true, |this| this.nested_body(&one.body))?;
+            block = this.piece(true, |this| this.nested_body(&loop_stmt.body))?;
             Ok(())
         })?;
-        self.current().at = one.test.range();
+        self.current().at = loop_stmt.test.range();
         self.emit(Kind::DoWhile(Box::new(DoWhile { counter, body: block })))
     }
 
@@ -132,8 +132,8 @@ impl Lowerer<'_> {
     ) -> Lower<&'a ast::Expr> {
         let arguments = &call.arguments;
         let given = match (&arguments.args[..], &arguments.keywords[..]) {
-            ([one], []) => Some(one),
-            ([], [one]) if one.arg.as_ref().is_some_and(|arg| arg == keyword) => Some(&one.value),
+            ([argument], []) => Some(argument),
+            ([], [named]) if named.arg.as_ref().is_some_and(|arg| arg == keyword) => Some(&named.value),
             _ => None,
         };
         given.ok_or_else(|| {
@@ -205,7 +205,7 @@ impl Lowerer<'_> {
 
     // -- `with` ----------------------------------------------------------------------------------
 
-    pub(super) fn with(&mut self, one: &ast::StmtWith) -> Lower<()> {
+    pub(super) fn with(&mut self, stmt: &ast::StmtWith) -> Lower<()> {
         const WANTED: &[&str] = &["checkpoint", "graph.parallel_context", "graph.parallel"];
         let other = || {
             unsupported(
@@ -213,15 +213,15 @@ impl Lowerer<'_> {
                 "kernels hold nothing open: only graphs have `checkpoint` and `graph.parallel`",
             )
         };
-        let [item] = &one.items[..] else { return Err(other()) };
+        let [item] = &stmt.items[..] else { return Err(other()) };
         let Some((name, call)) = self.graph_call(&item.context_expr, WANTED) else { return Err(other()) };
         if let Some(target) = &item.optional_vars {
             self.current().at = target.range();
             return Err(LangError::new(Code::Graph, format!("`{name}` gives nothing")).hint("take `as` away"));
         }
         match name {
-            "checkpoint" => self.checkpoint(one, call),
-            "graph.parallel_context" => self.sections(one, call),
+            "checkpoint" => self.checkpoint(stmt, call),
+            "graph.parallel_context" => self.sections(stmt, call),
             _ => {
                 self.current().at = call.range();
                 Err(misplaced("graph.parallel"))
@@ -229,7 +229,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn checkpoint(&mut self, one: &ast::StmtWith, call: &ast::ExprCall) -> Lower<()> {
+    fn checkpoint(&mut self, stmt: &ast::StmtWith, call: &ast::ExprCall) -> Lower<()> {
         self.check_place("checkpoint", call.range())?;
         if !self.options.checkpoints {
             return Err(LangError::new(Code::Checkpoint, "`checkpoint` needs a kernel that has checkpoints")
@@ -245,11 +245,11 @@ impl Lowerer<'_> {
             None | Some(ast::Expr::NoneLiteral(_)) => None,
             Some(flag) => Some(self.deciding_array(flag)?),
         };
-        self.check_bare(&one.body)?;
-        self.current().at = one.range();
+        self.check_bare(&stmt.body)?;
+        self.current().at = stmt.range();
         self.pieces.in_checkpoint = true;
         let before = self.current().names.clone();
-        let body = self.piece(false, |this| this.nested_body(&one.body))?;
+        let body = self.piece(false, |this| this.nested_body(&stmt.body))?;
         self.pieces.in_checkpoint = false;
         // What is computed inside is not there any more; variables are.
         for (name, binding) in &mut self.current().names {
@@ -304,7 +304,7 @@ impl Lowerer<'_> {
         let value = self.expr(expr)?;
         self.current().at = expr.range();
         let name = self.text_of(expr.range());
-        let found = value.describe();
+        let described = value.describe();
         let value = match super::expr::unwrap_static(value) {
             Value::Constant(Constant::Int(value)) => i64::try_from(value).ok(),
             number @ Value::Constant(Constant::Number(_)) => {
@@ -315,7 +315,7 @@ impl Lowerer<'_> {
         let Some(value) = value else {
             return Err(LangError::new(
                 Code::Checkpoint,
-                format!("the label `{name}` is no int that is known: it is {found}"),
+                format!("the label `{name}` is no int that is known: it is {described}"),
             )
             .hint("label checkpoints with ints, or with members of an `IntEnum`"));
         };
@@ -339,7 +339,7 @@ impl Lowerer<'_> {
 
     /// The member of an enum that an expression names, if it names one.
     pub(super) fn member_of_enum(&mut self, expr: &ast::Expr, is_label: bool) -> Lower<Option<Handle>> {
-        let found = match expr {
+        let constant = match expr {
             ast::Expr::Name(name) => {
                 let name = name.id.as_str();
                 let function = self.current();
@@ -356,20 +356,20 @@ impl Lowerer<'_> {
                 }
             }
             // Only chains of names: looking at them has no effects.
-            ast::Expr::Attribute(one) if chain_root(expr).is_some() => {
+            ast::Expr::Attribute(attribute) if chain_root(expr).is_some() => {
                 let outer = self.current().at;
-                let of = self.expr(&one.value);
+                let of = self.expr(&attribute.value);
                 self.current().at = outer;
                 match of {
                     Ok(Value::Constant(Constant::Object(of, _))) => {
-                        self.host.member(of, one.attr.as_str())?
+                        self.host.member(of, attribute.attr.as_str())?
                     }
                     _ => None,
                 }
             }
             _ => None,
         };
-        match found {
+        match constant {
             Some(Constant::Enum(member, _, true)) => Ok(Some(member)),
             Some(Constant::Enum(_, _, false)) if is_label => {
                 self.current().at = expr.range();
@@ -389,8 +389,8 @@ impl Lowerer<'_> {
         for statement in body {
             let is_bare = match statement {
                 Stmt::Assign(_) | Stmt::AugAssign(_) | Stmt::AnnAssign(_) | Stmt::Assert(_) => true,
-                Stmt::Expr(one) => {
-                    !matches!(&*one.value, ast::Expr::EllipsisLiteral(_) | ast::Expr::StringLiteral(_))
+                Stmt::Expr(stmt) => {
+                    !matches!(&*stmt.value, ast::Expr::EllipsisLiteral(_) | ast::Expr::StringLiteral(_))
                 }
                 _ => false,
             };
@@ -405,7 +405,7 @@ impl Lowerer<'_> {
 
     // -- Sections --------------------------------------------------------------------------------
 
-    fn sections(&mut self, one: &ast::StmtWith, call: &ast::ExprCall) -> Lower<()> {
+    fn sections(&mut self, stmt: &ast::StmtWith, call: &ast::ExprCall) -> Lower<()> {
         if self.pieces.sections.is_some() {
             self.current().at = call.range();
             return Err(LangError::new(Code::Graph, "`graph.parallel_context` cannot be inside another")
@@ -413,12 +413,12 @@ impl Lowerer<'_> {
         }
         self.check_place("graph.parallel_context", call.range())?;
         self.no_arguments("graph.parallel_context", call)?;
-        self.current().at = one.range();
+        self.current().at = stmt.range();
         self.pieces.sections = Some(Vec::new());
         let first = self.current().statement;
         self.current().statement = first + 1;
-        self.context(&one.body)?;
-        self.current().statement = first + count(&one.body);
+        self.context(&stmt.body)?;
+        self.current().statement = first + count(&stmt.body);
         let sections = self.pieces.sections.take().expect("set above");
         self.current().at = call.range();
         self.emit(Kind::Sections(sections))
@@ -430,11 +430,13 @@ impl Lowerer<'_> {
             self.current().at = statement.range();
             match statement {
                 Stmt::Pass(_) => {}
-                Stmt::Expr(one)
-                    if matches!(&*one.value, ast::Expr::StringLiteral(_) | ast::Expr::EllipsisLiteral(_)) => {
-                }
-                Stmt::With(one) => self.section(one)?,
-                Stmt::If(one) => self.known_section(one)?,
+                Stmt::Expr(stmt)
+                    if matches!(
+                        &*stmt.value,
+                        ast::Expr::StringLiteral(_) | ast::Expr::EllipsisLiteral(_)
+                    ) => {}
+                Stmt::With(stmt) => self.section(stmt)?,
+                Stmt::If(stmt) => self.known_section(stmt)?,
                 _ => return Err(only_sections()),
             }
             self.current().statement += 1;
@@ -442,10 +444,10 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    fn section(&mut self, one: &ast::StmtWith) -> Lower<()> {
-        let [item] = &one.items[..] else { return Err(only_sections()) };
-        let found = self.graph_call(&item.context_expr, &["graph.parallel", "graph.parallel_context"]);
-        let call = match found {
+    fn section(&mut self, stmt: &ast::StmtWith) -> Lower<()> {
+        let [item] = &stmt.items[..] else { return Err(only_sections()) };
+        let piece = self.graph_call(&item.context_expr, &["graph.parallel", "graph.parallel_context"]);
+        let call = match piece {
             Some(("graph.parallel", call)) => call,
             Some((_, call)) => {
                 self.current().at = call.range();
@@ -455,12 +457,12 @@ impl Lowerer<'_> {
             None => return Err(only_sections()),
         };
         self.no_arguments("graph.parallel", call)?;
-        self.settle(&assigned_names(&one.body, false), false)?;
+        self.settle(&assigned_names(&stmt.body, false), false)?;
         self.pieces.in_section = true;
         let mut block = Block::default();
         // What a section assigns first is its own.
         self.loop_body(|this| {
-            block = this.piece(true, |this| this.nested_body(&one.body))?;
+            block = this.piece(true, |this| this.nested_body(&stmt.body))?;
             Ok(())
         })?;
         self.pieces.in_section = false;
@@ -468,10 +470,10 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    fn known_section(&mut self, one: &ast::StmtIf) -> Lower<()> {
+    fn known_section(&mut self, branch: &ast::StmtIf) -> Lower<()> {
         let first = self.current().statement;
-        let clauses = std::iter::once((Some(&*one.test), &one.body[..]))
-            .chain(one.elif_else_clauses.iter().map(|clause| (clause.test.as_ref(), &clause.body[..])));
+        let clauses = std::iter::once((Some(&*branch.test), &branch.body[..]))
+            .chain(branch.elif_else_clauses.iter().map(|clause| (clause.test.as_ref(), &clause.body[..])));
         let (mut before, mut is_done) = (first + 1, false);
         for (test, body) in clauses {
             if !is_done {
@@ -516,18 +518,19 @@ impl Lowerer<'_> {
         // Nothing else looks at the body before it is whole.
         let open = self.open.last_mut().expect("the kernel's own");
         self.kernel.body = std::mem::take(&mut open.block);
-        let found = not_live_at_resume(&self.kernel);
+        let not_live = not_live_at_resume(&self.kernel);
         self.open.last_mut().expect("as above").block = std::mem::take(&mut self.kernel.body);
-        let Some(found) = found else { return Ok(()) };
-        let name = &self.kernel.locals[found.local as usize].name;
+        let Some(not_live) = not_live else { return Ok(()) };
+        let name = &self.kernel.locals[not_live.local as usize].name;
         let what = if name.is_empty() { "a value".to_owned() } else { format!("`{name}`") };
-        let label = &self.kernel.labels.as_ref().expect("looked at above")[found.label as usize].name;
+        let label = &self.kernel.labels.as_ref().expect("looked at above")[not_live.label as usize].name;
         let mut error = LangError::new(
             Code::Checkpoint,
             format!("{what} is set before the checkpoint `{label}` and used after it: a launch that resumes there would not know it"),
         )
         .hint("keep it in an array, compute it after the checkpoint, or set it once, by one expression of numbers and sizes among the arguments");
-        error.trace = found.site.and_then(|site| self.pieces.traces.get(&site).cloned()).unwrap_or_default();
+        error.trace =
+            not_live.site.and_then(|site| self.pieces.traces.get(&site).cloned()).unwrap_or_default();
         Err(error)
     }
 }
@@ -555,18 +558,18 @@ fn only_sections() -> LangError {
 fn chain_root(expr: &ast::Expr) -> Option<&str> {
     match expr {
         ast::Expr::Name(name) => Some(name.id.as_str()),
-        ast::Expr::Attribute(one) => chain_root(&one.value),
+        ast::Expr::Attribute(attribute) => chain_root(&attribute.value),
         _ => None,
     }
 }
 
 /// Whether a value is made of locals.
 fn is_computed(value: &Value) -> bool {
-    let mut found = matches!(value, Value::Variable(..));
+    let mut computed = matches!(value, Value::Variable(..));
     value.clone().expressions_mut(&mut |expr| {
-        found |= expr.any(&mut |one| matches!(one, Expr::Local(_) | Expr::Lane(..)));
+        computed |= expr.any(&mut |part| matches!(part, Expr::Local(_) | Expr::Lane(..)));
     });
-    found
+    computed
 }
 
 fn is_constant(binding: &Binding) -> bool {

@@ -62,19 +62,19 @@ impl Lowerer<'_> {
                 self.current().at = slice.range();
                 let at = self.known(at, "the index of an object")?;
                 match self.host.item(handle, &at)? {
-                    Some(found) => self.load_constant(found),
+                    Some(item) => self.load_constant(item),
                     None => {
                         Err(LangError::new(Code::Index, format!("{what} has nothing at {}", describe(&at))))
                     }
                 }
             }
             Value::Struct(members, kind)
-                if members.iter().all(|(_, one)| {
-                    matches!(one, Value::Constant(Constant::Array(_)) | Value::Struct(..))
+                if members.iter().all(|(_, member)| {
+                    matches!(member, Value::Constant(Constant::Array(_)) | Value::Struct(..))
                 }) =>
             {
                 // A field of structs: an array for each member.
-                let at = members.into_iter().map(|(name, one)| Ok((name, self.subscript(one, slice)?)));
+                let at = members.into_iter().map(|(name, member)| Ok((name, self.subscript(member, slice)?)));
                 Ok(Value::Struct(at.collect::<Lower<_>>()?, kind))
             }
             Value::Static(inner) => self.subscript(*inner, slice),
@@ -87,7 +87,7 @@ impl Lowerer<'_> {
         let outer = std::mem::replace(&mut self.current().at, slice.range());
         let values = match slice {
             ast::Expr::Tuple(tuple) => self.items(&tuple.elts)?,
-            one => vec![self.expr(one)?],
+            single => vec![self.expr(single)?],
         };
         self.current().at = slice.range();
         let mut index = Vec::new();
@@ -147,10 +147,10 @@ impl Lowerer<'_> {
             )
             .hint(format!("count from the end with `{}.shape[0] - {}`", spec.name, -at)));
         }
-        let found = value.describe();
+        let described = value.describe();
         let (expr, scalar) = self.scalar(value)?;
         if !scalar.is_int() {
-            return Err(LangError::new(Code::Index, format!("an index is an int, found {found}"))
+            return Err(LangError::new(Code::Index, format!("an index is an int, found {described}"))
                 .hint("convert it: `int(...)`"));
         }
         Ok(self.widen(expr, scalar))
@@ -159,13 +159,13 @@ impl Lowerer<'_> {
     pub(super) fn check_bounds(&mut self, spec: &ArraySpec, index: &mut [Expr]) -> Lower<()> {
         let mut inside = Expr::Const(Scalar::Bool, 1);
         let mut values = Vec::new();
-        for (at, one) in index.iter_mut().enumerate() {
-            *one = self.once(std::mem::replace(one, Expr::index(0)), Scalar::I64)?;
+        for (at, entry) in index.iter_mut().enumerate() {
+            *entry = self.once(std::mem::replace(entry, Expr::index(0)), Scalar::I64)?;
             let size = self.size(spec, at as u8);
-            let low = fold::binary(Binary::Le, Expr::index(0), one.clone());
-            let high = fold::binary(Binary::Lt, one.clone(), size.clone());
+            let low = fold::binary(Binary::Le, Expr::index(0), entry.clone());
+            let high = fold::binary(Binary::Lt, entry.clone(), size.clone());
             inside = fold::binary(Binary::And, inside, fold::binary(Binary::And, low, high));
-            values.push(one.clone());
+            values.push(entry.clone());
             values.push(size);
         }
         if inside == Expr::Const(Scalar::Bool, 1) {

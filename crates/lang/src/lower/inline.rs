@@ -21,7 +21,7 @@ impl Lowerer<'_> {
     /// Inlines a function. A method of a struct can change it: `self` is passed as it is.
     pub(super) fn inline(&mut self, handle: Handle, arguments: Arguments, is_method: bool) -> Lower<Value> {
         let source = self.host.function(handle)?;
-        if let Some(known) = self.functions.iter().find(|one| one.handle == handle) {
+        if let Some(known) = self.functions.iter().find(|function| function.handle == handle) {
             return Err(LangError::new(Code::Recursion, format!("`{}` calls itself", known.source.name))
                 .hint("functions are inlined: write a loop instead"));
         }
@@ -42,7 +42,7 @@ impl Lowerer<'_> {
             given[at] = Some((value, place));
         }
         for ((name, value), place) in arguments.keywords.into_iter().zip(places) {
-            let Some(at) = source.parameters.iter().position(|one| one.name == name) else {
+            let Some(at) = source.parameters.iter().position(|parameter| parameter.name == name) else {
                 return Err(LangError::new(
                     Code::ArgumentCount,
                     format!("`{}` has no parameter `{name}`", source.name),
@@ -100,7 +100,7 @@ impl Lowerer<'_> {
             )
             .hint("add a `return` at its end"));
         }
-        if exit.is_used && open.block.statements.iter().any(|one| one.kind.is_graph()) {
+        if exit.is_used && open.block.statements.iter().any(|statement| statement.kind.is_graph()) {
             return Err(LangError::new(
                 Code::Graph,
                 format!("`{name}` holds pieces of a graph, and returns early"),
@@ -146,7 +146,7 @@ impl Lowerer<'_> {
         retyped: &mut FxHashSet<LocalId>,
     ) -> Lower<Value> {
         if let Value::Tuple(items) = result {
-            let items = items.into_iter().map(|one| self.typed_result(one, is_variable, unseen, retyped));
+            let items = items.into_iter().map(|item| self.typed_result(item, is_variable, unseen, retyped));
             return Ok(Value::Tuple(items.collect::<Lower<_>>()?));
         }
         let (shape, from) = match self.as_tensor(&result)? {
@@ -172,12 +172,12 @@ impl Lowerer<'_> {
             }
             other => match self.as_tensor(&other)? {
                 Some((shape, _, items)) => {
-                    let items = items.into_iter().map(|one| fold::cast(from, to, one)).collect();
+                    let items = items.into_iter().map(|item| fold::cast(from, to, item)).collect();
                     Ok(Value::Tensor(shape, to, items))
                 }
                 None => {
-                    let (one, _) = self.scalar(other)?;
-                    Ok(Value::Scalar(fold::cast(from, to, one), to))
+                    let (expr, _) = self.scalar(other)?;
+                    Ok(Value::Scalar(fold::cast(from, to, expr), to))
                 }
             },
         }
@@ -190,8 +190,8 @@ impl Lowerer<'_> {
             if let Kind::Set(id, value) | Kind::SetLane(id, _, value) = &mut statement.kind
                 && retyped.contains(id)
             {
-                let one = std::mem::replace(value, Expr::index(0));
-                *value = fold::cast(one.scalar(kernel), kernel.locals[*id as usize].scalar, one);
+                let returned = std::mem::replace(value, Expr::index(0));
+                *value = fold::cast(returned.scalar(kernel), kernel.locals[*id as usize].scalar, returned);
             }
         });
     }
@@ -227,7 +227,7 @@ impl Lowerer<'_> {
                 let value = self.listed(unwrap_static(value))?;
                 match self.as_tensor(&value)? {
                     Some((given, from, items)) if given == *shape => {
-                        let items = items.into_iter().map(|one| fold::cast(from, *scalar, one)).collect();
+                        let items = items.into_iter().map(|item| fold::cast(from, *scalar, item)).collect();
                         Binding::Value(self.keep(Value::Tensor(*shape, *scalar, items))?)
                     }
                     _ => {
@@ -318,7 +318,7 @@ pub(super) fn is_place(value: &Value) -> bool {
     match value {
         Value::Scalar(Expr::Load(_) | Expr::Lane(..), _) | Value::Element(..) => true,
         Value::Scalar(Expr::Local(_), _) | Value::Variable(..) => true,
-        Value::Struct(members, _) => members.iter().all(|(_, one)| is_place(one)),
+        Value::Struct(members, _) => members.iter().all(|(_, member)| is_place(member)),
         _ => false,
     }
 }
@@ -327,14 +327,14 @@ pub(super) fn is_place(value: &Value) -> bool {
 fn collect_locals(value: &Value, into: &mut Vec<crate::ir::LocalId>) {
     match value {
         Value::Variable(id, _) => into.push(*id),
-        Value::Tuple(items) => items.iter().for_each(|one| collect_locals(one, into)),
-        Value::Struct(members, _) => members.iter().for_each(|(_, one)| collect_locals(one, into)),
+        Value::Tuple(items) => items.iter().for_each(|item| collect_locals(item, into)),
+        Value::Struct(members, _) => members.iter().for_each(|(_, member)| collect_locals(member, into)),
         _ => {}
     }
     let mut value = value.clone();
     value.expressions_mut(&mut |expr| {
-        expr.any(&mut |one| {
-            if let Expr::Local(id) | Expr::Lane(id, _) = one {
+        expr.any(&mut |part| {
+            if let Expr::Local(id) | Expr::Lane(id, _) = part {
                 into.push(*id);
             }
             false

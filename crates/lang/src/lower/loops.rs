@@ -30,29 +30,29 @@ struct Ranges {
 }
 
 impl Lowerer<'_> {
-    pub(super) fn for_loop(&mut self, one: &ast::StmtFor) -> Lower<()> {
-        if !one.orelse.is_empty() {
+    pub(super) fn for_loop(&mut self, loop_stmt: &ast::StmtFor) -> Lower<()> {
+        if !loop_stmt.orelse.is_empty() {
             return Err(unsupported(
                 "`else` of a loop",
                 "set a variable in the loop and look at it afterwards",
             ));
         }
         let config = std::mem::take(&mut self.next_loop);
-        let over = self.expr(&one.iter)?;
+        let over = self.expr(&loop_stmt.iter)?;
         match over {
             Value::Static(inner) => {
-                let items = self.unrolled(*inner, &one.iter)?;
-                self.unroll(one, items)
+                let items = self.unrolled(*inner, &loop_stmt.iter)?;
+                self.unroll(loop_stmt, items)
             }
             Value::Tuple(_) | Value::Constant(Constant::Tuple(_)) => {
-                let items = self.unrolled(over, &one.iter)?;
-                self.unroll(one, items)
+                let items = self.unrolled(over, &loop_stmt.iter)?;
+                self.unroll(loop_stmt, items)
             }
             over => {
-                self.current().at = one.iter.range();
+                self.current().at = loop_stmt.iter.range();
                 let ranges = self.ranges(over)?;
-                self.current().at = one.range();
-                self.ranged(one, ranges, config)
+                self.current().at = loop_stmt.range();
+                self.ranged(loop_stmt, ranges, config)
             }
         }
     }
@@ -76,27 +76,27 @@ impl Lowerer<'_> {
                 if step == 0 {
                     return Err(LangError::new(Code::Arithmetic, "the step of a range is not zero"));
                 }
-                let mut found = Vec::new();
+                let mut numbers = Vec::new();
                 let mut at = from;
                 while (step > 0 && at < to) || (step < 0 && at > to) {
-                    found.push(Value::int(at));
-                    if found.len() > MOST_UNROLLED {
+                    numbers.push(Value::int(at));
+                    if numbers.len() > MOST_UNROLLED {
                         break;
                     }
                     at += step;
                 }
-                found
+                numbers
             }
             Value::Ndrange(bounds) => {
                 self.unrolled_box(bounds, what)?.into_iter().map(Value::Tuple).collect()
             }
             Value::Grouped(inner) => match *inner {
                 Value::Ndrange(bounds) => {
-                    let mut found = Vec::new();
+                    let mut indices = Vec::new();
                     for index in self.unrolled_box(bounds, what)? {
-                        found.push(self.tensor_of(Value::Tuple(index), None)?);
+                        indices.push(self.tensor_of(Value::Tuple(index), None)?);
                     }
-                    found
+                    indices
                 }
                 other => return Err(not_iterable(&other)),
             },
@@ -105,9 +105,9 @@ impl Lowerer<'_> {
                     .hint("loop over the array itself, without `static`"));
             }
             other => {
-                let found = other.describe();
+                let described = other.describe();
                 self.elements(other).map_err(|_| {
-                    LangError::new(Code::Iteration, format!("a loop over {found} cannot be unrolled"))
+                    LangError::new(Code::Iteration, format!("a loop over {described} cannot be unrolled"))
                 })?
             }
         };
@@ -123,11 +123,11 @@ impl Lowerer<'_> {
     }
 
     fn unrolled_box(&mut self, bounds: Vec<(Value, Value)>, what: &str) -> Lower<Vec<Vec<Value>>> {
-        let mut found = vec![Vec::new()];
+        let mut indices = vec![Vec::new()];
         for (from, to) in bounds {
             let (from, to) = (self.known_int(&from, what)?, self.known_int(&to, what)?);
             let many = usize::try_from((to - from).max(0)).unwrap_or(usize::MAX);
-            if found.len().saturating_mul(many) > MOST_UNROLLED {
+            if indices.len().saturating_mul(many) > MOST_UNROLLED {
                 return Err(LangError::new(
                     Code::Nesting,
                     format!("a loop is unrolled more than {MOST_UNROLLED} times"),
@@ -138,17 +138,17 @@ impl Lowerer<'_> {
                 let index = index.clone();
                 (from..to).map(move |at| index.iter().cloned().chain([Value::int(at)]).collect())
             };
-            found = found.iter().flat_map(extend).collect();
+            indices = indices.iter().flat_map(extend).collect();
         }
-        Ok(found)
+        Ok(indices)
     }
 
-    fn unroll(&mut self, one: &ast::StmtFor, items: Vec<Value>) -> Lower<()> {
+    fn unroll(&mut self, loop_stmt: &ast::StmtFor, items: Vec<Value>) -> Lower<()> {
         let first = self.current().statement;
-        let has_control = has_control(&one.body);
+        let has_control = has_control(&loop_stmt.body);
         if has_control {
             // Each iteration may be left before something is assigned.
-            self.settle(&assigned_names(&one.body, false), false)?;
+            self.settle(&assigned_names(&loop_stmt.body, false), false)?;
         }
         let all = self.new_scope();
         let is_outermost = self.open.last().is_some_and(|open| open.is_outermost) && !has_control;
@@ -160,14 +160,14 @@ impl Lowerer<'_> {
                 }
                 this.current().statement = first + 1;
                 let before = this.current().names.clone();
-                this.bind_target(&one.target, item)?;
+                this.bind_target(&loop_stmt.target, item)?;
                 if !has_control {
-                    this.body(&one.body)?;
+                    this.body(&loop_stmt.body)?;
                     continue;
                 }
                 let scope = this.new_scope();
-                this.current().loops.push(LoopKind::Scoped { all, one: Some(scope) });
-                let body = this.in_block(false, |this| this.body(&one.body))?;
+                this.current().loops.push(LoopKind::Scoped { all, iteration: Some(scope) });
+                let body = this.in_block(false, |this| this.body(&loop_stmt.body))?;
                 this.current().loops.pop();
                 this.current().is_left = false;
                 // What was assigned may have been left before: only what is the same either way is known.
@@ -177,7 +177,7 @@ impl Lowerer<'_> {
             }
             Ok(())
         })?;
-        self.current().statement = first + super::statement::count(&one.body);
+        self.current().statement = first + super::statement::count(&loop_stmt.body);
         if has_control {
             return self.emit(Kind::Scope(all, block));
         }
@@ -238,27 +238,30 @@ impl Lowerer<'_> {
         let mut bounds = Vec::new();
         // A negative number among unsigned ones: all of them as signed ones.
         let is_negative =
-            |one: &Value| matches!(unwrap_static(one.clone()), Value::Constant(Constant::Int(..0)));
+            |argument: &Value| matches!(unwrap_static(argument.clone()), Value::Constant(Constant::Int(..0)));
         let has_negative = arguments.iter().any(is_negative);
         for argument in arguments {
-            let found = argument.describe();
+            let described = argument.describe();
             let (expr, scalar) = self.scalar(argument)?;
             if scalar.is_float() {
-                return Err(LangError::new(Code::Type, format!("a range is made of ints, found {found}"))
-                    .hint("convert it: `int(...)`"));
+                return Err(LangError::new(
+                    Code::Type,
+                    format!("a range is made of ints, found {described}"),
+                )
+                .hint("convert it: `int(...)`"));
             }
             let scalar_int = if scalar == Scalar::Bool { Scalar::I32 } else { scalar };
             bounds.push((fold::cast(scalar, scalar_int, expr), scalar_int));
         }
-        let scalar = bounds.iter().map(|one| one.1).reduce(Scalar::promote).expect("at least one");
-        let is_mixed = bounds.iter().any(|one| one.1.is_signed()) && !scalar.is_signed();
+        let scalar = bounds.iter().map(|bound| bound.1).reduce(Scalar::promote).expect("at least one");
+        let is_mixed = bounds.iter().any(|bound| bound.1.is_signed()) && !scalar.is_signed();
         // Counting needs room beyond the last number.
         let scalar = match scalar {
             scalar if scalar.bits() < 32 => Scalar::I32,
             scalar if !scalar.is_signed() && (has_negative || is_mixed && bounds.len() > 1) => Scalar::I64,
             scalar => scalar,
         };
-        let mut bounds = bounds.into_iter().map(|(one, from)| fold::cast(from, scalar, one));
+        let mut bounds = bounds.into_iter().map(|(bound, from)| fold::cast(from, scalar, bound));
         let zero = Expr::Const(scalar, 0);
         let ranges =
             |from, to| Ranges { from: vec![from], to: vec![to], scalar, stepped: None, grouped: false };
@@ -270,8 +273,9 @@ impl Lowerer<'_> {
                     return Err(LangError::new(Code::Arithmetic, "the step of a range is not zero"));
                 }
                 // How many there are, in 64 bits: nothing overflows there.
-                let wide =
-                    |this: &mut Self, one: Expr| this.once(fold::cast(scalar, Scalar::I64, one), Scalar::I64);
+                let wide = |this: &mut Self, expr: Expr| {
+                    this.once(fold::cast(scalar, Scalar::I64, expr), Scalar::I64)
+                };
                 let (from, to) = (self.once(from, scalar)?, self.once(to, scalar)?);
                 let step = self.once(step, scalar)?;
                 let (a, b, s) = (wide(self, from)?, wide(self, to)?, wide(self, step)?);
@@ -304,19 +308,19 @@ impl Lowerer<'_> {
         let mut is_signed = false;
         for (low, high) in bounds {
             for value in [&low, &high] {
-                let (_, found) = self.scalar(value.clone())?;
+                let (_, value_type) = self.scalar(value.clone())?;
                 is_signed |= match unwrap_static(value.clone()) {
                     Value::Constant(Constant::Int(value)) => value < 0,
-                    _ => found.is_signed(),
+                    _ => value_type.is_signed(),
                 };
-                if found.is_float() {
+                if value_type.is_float() {
                     return Err(LangError::new(
                         Code::Type,
                         format!("a range is made of ints, found {}", value.describe()),
                     )
                     .hint("convert it: `int(...)`"));
                 }
-                scalar = scalar.promote(found);
+                scalar = scalar.promote(value_type);
             }
             from.push(low);
             to.push(high);
@@ -325,22 +329,22 @@ impl Lowerer<'_> {
         if is_signed && !scalar.is_signed() {
             scalar = Scalar::I64;
         }
-        let from = from.into_iter().map(|one| self.scalar_as(one, scalar)).collect::<Lower<_>>()?;
-        let to = to.into_iter().map(|one| self.scalar_as(one, scalar)).collect::<Lower<_>>()?;
+        let from = from.into_iter().map(|low| self.scalar_as(low, scalar)).collect::<Lower<_>>()?;
+        let to = to.into_iter().map(|high| self.scalar_as(high, scalar)).collect::<Lower<_>>()?;
         Ok(Ranges { from, to, scalar, stepped: None, grouped })
     }
 
-    fn ranged(&mut self, one: &ast::StmtFor, ranges: Ranges, config: LoopConfig) -> Lower<()> {
+    fn ranged(&mut self, loop_stmt: &ast::StmtFor, ranges: Ranges, config: LoopConfig) -> Lower<()> {
         let open = self.open.last().expect("a block is open");
         let is_parallel = open.is_outermost && self.private.is_none() && !config.serialize;
         if ranges.from.is_empty() {
             // An array without dimensions has one element.
-            return self.once_around(one, &ranges);
+            return self.once_around(loop_stmt, &ranges);
         }
-        if is_parallel { self.parallel(one, ranges, config) } else { self.serial(one, ranges) }
+        if is_parallel { self.parallel(loop_stmt, ranges, config) } else { self.serial(loop_stmt, ranges) }
     }
 
-    fn once_around(&mut self, one: &ast::StmtFor, ranges: &Ranges) -> Lower<()> {
+    fn once_around(&mut self, loop_stmt: &ast::StmtFor, ranges: &Ranges) -> Lower<()> {
         let ranges = Ranges {
             from: vec![Expr::Const(ranges.scalar, 0)],
             to: vec![Expr::Const(ranges.scalar, 1)],
@@ -349,17 +353,17 @@ impl Lowerer<'_> {
             grouped: ranges.grouped,
         };
         let id = self.local("", ranges.scalar, 0);
-        let body = self.loop_block(one, &ranges, &[], LoopKind::Serial)?;
-        let [from, to] = [ranges.from, ranges.to].map(|mut one| one.remove(0));
+        let body = self.loop_block(loop_stmt, &ranges, &[], LoopKind::Serial)?;
+        let [from, to] = [ranges.from, ranges.to].map(|mut bounds| bounds.remove(0));
         self.emit(Kind::For(Box::new(For { variable: id, from, to, body })))
     }
 
-    fn parallel(&mut self, one: &ast::StmtFor, ranges: Ranges, config: LoopConfig) -> Lower<()> {
+    fn parallel(&mut self, loop_stmt: &ast::StmtFor, ranges: Ranges, config: LoopConfig) -> Lower<()> {
         self.private = Some(FxHashSet::default());
-        let variables = self.loop_variables(one, &ranges);
-        let body = self.loop_block(one, &ranges, &variables, LoopKind::Parallel)?;
+        let variables = self.loop_variables(loop_stmt, &ranges);
+        let body = self.loop_block(loop_stmt, &ranges, &variables, LoopKind::Parallel)?;
         self.private = None;
-        self.current().at = one.range();
+        self.current().at = loop_stmt.range();
         let Ranges { from, to, .. } = ranges;
         let reductions = Vec::new();
         self.emit(Kind::Parallel(Box::new(Parallel {
@@ -372,14 +376,14 @@ impl Lowerer<'_> {
         })))
     }
 
-    fn serial(&mut self, one: &ast::StmtFor, ranges: Ranges) -> Lower<()> {
-        let variables = self.loop_variables(one, &ranges);
+    fn serial(&mut self, loop_stmt: &ast::StmtFor, ranges: Ranges) -> Lower<()> {
+        let variables = self.loop_variables(loop_stmt, &ranges);
         let all = self.new_scope();
         let is_nest = variables.len() > 1;
         // Leaving a nest of loops leaves all of them.
-        let kind = if is_nest { LoopKind::Scoped { all, one: None } } else { LoopKind::Serial };
-        let mut body = self.loop_block(one, &ranges, &variables, kind)?;
-        self.current().at = one.range();
+        let kind = if is_nest { LoopKind::Scoped { all, iteration: None } } else { LoopKind::Serial };
+        let mut body = self.loop_block(loop_stmt, &ranges, &variables, kind)?;
+        self.current().at = loop_stmt.range();
         let line = self.line();
         let mut bounds = ranges.from.into_iter().zip(ranges.to).collect::<Vec<_>>();
         for bound in &mut bounds[1..] {
@@ -403,8 +407,8 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    fn loop_variables(&mut self, one: &ast::StmtFor, ranges: &Ranges) -> Vec<LocalId> {
-        let names: Vec<String> = match &*one.target {
+    fn loop_variables(&mut self, loop_stmt: &ast::StmtFor, ranges: &Ranges) -> Vec<LocalId> {
+        let names: Vec<String> = match &*loop_stmt.target {
             ast::Expr::Tuple(tuple) if !ranges.grouped => tuple.elts.iter().map(target_name).collect(),
             target if ranges.from.len() == 1 && !ranges.grouped && ranges.stepped.is_none() => {
                 vec![target_name(target)]
@@ -423,18 +427,18 @@ impl Lowerer<'_> {
     /// Lowers the body of a loop, with its target bound to the variables.
     fn loop_block(
         &mut self,
-        one: &ast::StmtFor,
+        loop_stmt: &ast::StmtFor,
         ranges: &Ranges,
         variables: &[LocalId],
         kind: LoopKind,
     ) -> Lower<Block> {
         let mut block = Block::default();
-        self.settle(&assigned_names(&one.body, false), true)?;
+        self.settle(&assigned_names(&loop_stmt.body, false), true)?;
         self.loop_body(|this| {
             this.current().loops.push(kind);
             block = this.in_block(true, |this| {
-                this.bind_variables(one, ranges, variables)?;
-                this.nested_body(&one.body)
+                this.bind_variables(loop_stmt, ranges, variables)?;
+                this.nested_body(&loop_stmt.body)
             })?;
             this.current().loops.pop();
             Ok(())
@@ -442,7 +446,12 @@ impl Lowerer<'_> {
         Ok(block)
     }
 
-    fn bind_variables(&mut self, one: &ast::StmtFor, ranges: &Ranges, variables: &[LocalId]) -> Lower<()> {
+    fn bind_variables(
+        &mut self,
+        loop_stmt: &ast::StmtFor,
+        ranges: &Ranges,
+        variables: &[LocalId],
+    ) -> Lower<()> {
         let scalar = ranges.scalar;
         let mut values: Vec<Value> =
             variables.iter().map(|id| Value::Scalar(Expr::Local(*id), scalar)).collect();
@@ -459,8 +468,8 @@ impl Lowerer<'_> {
             });
             let items: Vec<Expr> = items.collect();
             Value::Tensor(Shape::Vector(items.len() as u32), scalar, items)
-        } else if let ast::Expr::Tuple(tuple) = &*one.target {
-            self.current().at = one.target.range();
+        } else if let ast::Expr::Tuple(tuple) = &*loop_stmt.target {
+            self.current().at = loop_stmt.target.range();
             if tuple.elts.len() != values.len() {
                 return Err(LangError::new(
                     Code::Unpacking,
@@ -479,7 +488,7 @@ impl Lowerer<'_> {
         } else if values.is_empty() {
             Value::Constant(Constant::None)
         } else {
-            self.current().at = one.target.range();
+            self.current().at = loop_stmt.target.range();
             return Err(LangError::new(
                 Code::Unpacking,
                 format!("one variable for {} dimensions", values.len()),
@@ -487,15 +496,15 @@ impl Lowerer<'_> {
             .hint("name one variable for each dimension, or use `grouped`"));
         };
         // A variable that the body assigns is one of its own.
-        let assigned = assigned_names(&one.body, true);
-        if let ast::Expr::Name(name) = &*one.target
+        let assigned = assigned_names(&loop_stmt.body, true);
+        if let ast::Expr::Name(name) = &*loop_stmt.target
             && assigned.contains(name.id.as_str())
         {
             self.current().names.remove(name.id.as_str());
             return self.assign_name(name.id.as_str(), value);
         }
-        self.bind_target(&one.target, value)?;
-        if let ast::Expr::Tuple(tuple) = &*one.target {
+        self.bind_target(&loop_stmt.target, value)?;
+        if let ast::Expr::Tuple(tuple) = &*loop_stmt.target {
             for name in tuple.elts.iter().map(target_name).filter(|name| assigned.contains(name)) {
                 if let Some(Binding::Value(value)) = self.current().names.remove(&name) {
                     self.assign_name(&name, value)?;
@@ -505,25 +514,25 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    pub(super) fn while_loop(&mut self, one: &ast::StmtWhile) -> Lower<()> {
-        if !one.orelse.is_empty() {
+    pub(super) fn while_loop(&mut self, loop_stmt: &ast::StmtWhile) -> Lower<()> {
+        if !loop_stmt.orelse.is_empty() {
             return Err(unsupported(
                 "`else` of a loop",
                 "set a variable in the loop and look at it afterwards",
             ));
         }
-        if let Some(call) = self.graph_call(&one.test, &["graph.do_while"]) {
-            return self.do_while(one, call);
+        if let Some(call) = self.graph_call(&loop_stmt.test, &["graph.do_while"]) {
+            return self.do_while(loop_stmt, call);
         }
         let mut block = Block::default();
         let mut is_endless = false;
-        self.settle(&assigned_names(&one.body, false), true)?;
+        self.settle(&assigned_names(&loop_stmt.body, false), true)?;
         self.loop_body(|this| {
             this.current().loops.push(LoopKind::Serial);
             block = this.in_block(true, |this| {
-                let test = this.expr(&one.test)?;
+                let test = this.expr(&loop_stmt.test)?;
                 if known_truth(&test) == Some(false) {
-                    this.current().statement += super::statement::count(&one.body);
+                    this.current().statement += super::statement::count(&loop_stmt.body);
                     return this.emit(Kind::Break);
                 }
                 is_endless = known_truth(&test) == Some(true);
@@ -535,12 +544,12 @@ impl Lowerer<'_> {
                     let leave = Block { locals: Vec::new(), statements: leave };
                     this.emit(Kind::If(stop, leave, Block::default()))?;
                 }
-                this.nested_body(&one.body)
+                this.nested_body(&loop_stmt.body)
             })?;
             this.current().loops.pop();
             Ok(())
         })?;
-        self.current().at = one.range();
+        self.current().at = loop_stmt.range();
         // Only a `return` ends a loop that nothing leaves.
         self.current().is_left = is_endless && !block.leaves_loop();
         self.emit(Kind::Loop(block))
@@ -563,15 +572,16 @@ fn not_iterable(value: &Value) -> LangError {
 fn has_control(body: &[ast::Stmt]) -> bool {
     body.iter().any(|statement| match statement {
         ast::Stmt::Break(_) | ast::Stmt::Continue(_) => true,
-        ast::Stmt::If(one) => {
-            has_control(&one.body) || one.elif_else_clauses.iter().any(|clause| has_control(&clause.body))
+        ast::Stmt::If(branch) => {
+            has_control(&branch.body)
+                || branch.elif_else_clauses.iter().any(|clause| has_control(&clause.body))
         }
         _ => false,
     })
 }
 
 fn uses_scope(block: &Block, scope: ScopeId) -> bool {
-    let mut found = false;
-    block.each(&mut |statement| found |= statement.kind == Kind::Leave(scope));
-    found
+    let mut is_used = false;
+    block.each(&mut |statement| is_used |= statement.kind == Kind::Leave(scope));
+    is_used
 }

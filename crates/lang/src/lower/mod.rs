@@ -152,7 +152,7 @@ impl Returned {
                     *scalar = types.next().unwrap_or(*scalar);
                 }
             }
-            Self::Tuple(all) => all.iter_mut().for_each(|one| one.retype(types)),
+            Self::Tuple(all) => all.iter_mut().for_each(|item| item.retype(types)),
         }
     }
 }
@@ -229,7 +229,7 @@ enum LoopKind {
     /// One whose iterations have no order.
     Parallel,
     /// Several loops, or none: a scope that leaving leaves, and one that going on leaves.
-    Scoped { all: ScopeId, one: Option<ScopeId> },
+    Scoped { all: ScopeId, iteration: Option<ScopeId> },
     /// One of a graph, or a section or checkpoint of it.
     Graph,
 }
@@ -424,11 +424,13 @@ impl<'h> Lowerer<'h> {
                 .parameters
                 .iter()
                 .enumerate()
-                .find(|(at, one)| one.annotation == Annotation::Missing && !(*at == 0 && one.name == "self"))
-                .map(|(_, one)| one.name.clone());
+                .find(|(at, parameter)| {
+                    parameter.annotation == Annotation::Missing && !(*at == 0 && parameter.name == "self")
+                })
+                .map(|(_, parameter)| parameter.name.clone());
             if let Some(name) = missing {
-                let place = parameters.iter().find(|one| one.name().as_str() == name);
-                self.current().at = place.map_or(tree.name.range(), |one| one.range());
+                let place = parameters.iter().find(|parameter| parameter.name().as_str() == name);
+                self.current().at = place.map_or(tree.name.range(), |parameter| parameter.range());
                 return Err(LangError::new(Code::Annotation, format!("the parameter `{name}` has no annotation"))
                     .hint(format!(
                         "write `{name}: kp.f32`, `{name}: kp.types.NDArray[kp.f32, 1]`, or `{name}: kp.template()`"
@@ -441,7 +443,8 @@ impl<'h> Lowerer<'h> {
     /// Makes variables of parameters that the function assigns to: what was passed does not change.
     fn own_parameters(&mut self) -> Lower<()> {
         let function = self.current();
-        let names: Vec<String> = function.source.parameters.iter().map(|one| one.name.clone()).collect();
+        let names: Vec<String> =
+            function.source.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         for name in names {
             let function = self.current();
             if !function.assigned.contains(&name) && !function.changed.contains(&name) {
@@ -506,23 +509,23 @@ impl<'h> Lowerer<'h> {
         let (locals, arrays, numbers, sites) =
             (kernel.locals.len(), kernel.arrays.len(), kernel.numbers.len(), kernel.sites.len());
         // The variables of a result may get another type.
-        let types: Vec<Scalar> = kernel.locals.iter().map(|one| one.scalar).collect();
+        let types: Vec<Scalar> = kernel.locals.iter().map(|local| local.scalar).collect();
         let (results, labels) = (kernel.results.clone(), kernel.labels.clone());
         let (result, pieces) = (self.result.clone(), self.pieces.clone());
         let (warnings, scopes, levels, statements) =
             (self.warnings.len(), self.scopes, self.levels, self.statements);
         let (next_loop, private) = (self.next_loop, self.private.clone());
         let filled: Vec<_> =
-            self.open.iter().map(|one| (one.block.locals.len(), one.block.statements.len())).collect();
+            self.open.iter().map(|open| (open.block.locals.len(), open.block.statements.len())).collect();
         let functions = self.functions.len();
         let function = self.current();
         let (names, exit, loops) = (function.names.clone(), function.exit.clone(), function.loops.clone());
         let (at, statement, is_left) = (function.at, function.statement, function.is_left);
         let is_decided = function.is_decided;
         self.host.begin_trial();
-        let mut found = None;
+        let mut output = None;
         let done = self.in_block(true, |this| {
-            found = Some(work(this)?);
+            output = Some(work(this)?);
             Ok(())
         });
         self.host.end_trial();
@@ -550,7 +553,7 @@ impl<'h> Lowerer<'h> {
         kernel.numbers.truncate(numbers);
         kernel.sites.truncate(sites);
         (kernel.results, kernel.labels) = (results, labels);
-        done.ok().and(found)
+        done.ok().and(output)
     }
 
     // -- Building --------------------------------------------------------------------------------
@@ -628,7 +631,7 @@ impl<'h> Lowerer<'h> {
     fn site(&mut self, text: String) -> u32 {
         let function = self.functions.last().expect("a function is being lowered");
         let site = Site { function: function.source.name.clone(), statement: function.statement, text };
-        let known = self.kernel.sites.iter().position(|one| *one == site);
+        let known = self.kernel.sites.iter().position(|other| *other == site);
         known.unwrap_or_else(|| {
             self.kernel.sites.push(site);
             self.kernel.sites.len() - 1
@@ -684,7 +687,7 @@ impl<'h> Lowerer<'h> {
 
 fn line_of(source: &FunctionSource, at: TextRange) -> u32 {
     let before = &source.text.as_bytes()[..usize::from(at.start()).min(source.text.len())];
-    source.line + before.iter().filter(|one| **one == b'\n').count() as u32
+    source.line + before.iter().filter(|byte| **byte == b'\n').count() as u32
 }
 
 /// Where a piece of a function's text is in the user's file.

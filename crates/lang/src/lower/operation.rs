@@ -24,8 +24,8 @@ pub(super) struct Paired {
 }
 
 /// The type of what holds one number or another: truth values stay what they are among themselves.
-pub(super) fn common(one: Scalar, other: Scalar) -> Scalar {
-    if one == other { one } else { one.promote(other) }
+pub(super) fn common(scalar: Scalar, other: Scalar) -> Scalar {
+    if scalar == other { scalar } else { scalar.promote(other) }
 }
 
 impl Lowerer<'_> {
@@ -33,9 +33,9 @@ impl Lowerer<'_> {
     pub(super) fn operate(&mut self, op: Operator, left: Value, right: Value) -> Lower<Value> {
         let (left, right) = (unwrap_static(left), unwrap_static(right));
         if let (Value::Constant(a), Value::Constant(b)) = (&left, &right)
-            && let Some(found) = constants(op, a, b)?
+            && let Some(constant) = constants(op, a, b)?
         {
-            return Ok(Value::Constant(found));
+            return Ok(Value::Constant(constant));
         }
         if let (
             Operator::Add,
@@ -56,14 +56,14 @@ impl Lowerer<'_> {
             (Operator::Pow, Value::Constant(Constant::Int(n @ 0..=4))) => Some(*n),
             _ => None,
         };
-        let found = (left.describe(), right.describe());
+        let described = (left.describe(), right.describe());
         let is_number = |this: &mut Self, value: &Value| -> Lower<bool> {
             Ok(this.as_tensor(value)?.is_some() || this.scalar(value.clone()).is_ok())
         };
         if !is_number(self, &left)? || !is_number(self, &right)? {
             return Err(LangError::new(
                 Code::Operand,
-                format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1),
+                format!("`{}` is not defined for {} and {}", op.as_str(), described.0, described.1),
             ));
         }
         self.warn_of_digits(&left, &right)?;
@@ -78,11 +78,11 @@ impl Lowerer<'_> {
         };
         let mut items = Vec::new();
         let mut result = scalar;
-        for (one, another) in left.into_iter().zip(right) {
-            let (one, another) = (fold::cast(from, scalar, one), fold::cast(other, scalar, another));
+        for (first, second) in left.into_iter().zip(right) {
+            let (first, second) = (fold::cast(from, scalar, first), fold::cast(other, scalar, second));
             let (item, scalar) = match exponent {
-                Some(n) if scalar.is_float() => self.product(one, scalar, n)?,
-                _ => self.arithmetic(op, one, another, scalar)?,
+                Some(n) if scalar.is_float() => self.product(first, scalar, n)?,
+                _ => self.arithmetic(op, first, second, scalar)?,
             };
             result = scalar;
             items.push(item);
@@ -93,7 +93,7 @@ impl Lowerer<'_> {
     /// A shift: the result has the type of what is shifted, whatever the type of the count.
     fn shift(&mut self, op: Operator, given: Paired) -> Lower<Value> {
         let Paired { shape, left, right, from, other } = given;
-        if let Some(float) = [from, other].into_iter().find(|one| one.is_float()) {
+        if let Some(float) = [from, other].into_iter().find(|scalar| scalar.is_float()) {
             return Err(LangError::new(
                 Code::Operand,
                 format!("`{}` is not defined for `{float}`", op.as_str()),
@@ -104,11 +104,14 @@ impl Lowerer<'_> {
         let (to, count_type) = (plain(from), plain(other));
         let op = if op == Operator::LShift { Binary::Shl } else { Binary::Shr };
         let mut items = Vec::new();
-        for (one, count) in left.into_iter().zip(right) {
-            let one = fold::cast(from, to, one);
+        for (number, count) in left.into_iter().zip(right) {
+            let number = fold::cast(from, to, number);
             let count = fold::cast(other, count_type, count);
-            let (one, count) =
-                if self.options.debug { self.check_count(one, to, count, count_type)? } else { (one, count) };
+            let (number, count) = if self.options.debug {
+                self.check_count(number, to, count, count_type)?
+            } else {
+                (number, count)
+            };
             let count = if count_type.bits() <= to.bits() {
                 // What is too large stays too large, or becomes negative: both leave copies of the sign.
                 fold::cast(count_type, to, count)
@@ -120,7 +123,7 @@ impl Lowerer<'_> {
                 let most = Expr::Const(to, u64::from(to.bits()));
                 fold::select(inside, fold::cast(count_type, to, count), most)
             };
-            items.push(fold::binary(op, one, count));
+            items.push(fold::binary(op, number, count));
         }
         Ok(made(shape, to, items))
     }
@@ -128,12 +131,12 @@ impl Lowerer<'_> {
     /// In debug mode, shifting too far is an error.
     fn check_count(
         &mut self,
-        one: Expr,
+        number: Expr,
         scalar: Scalar,
         count: Expr,
         count_type: Scalar,
     ) -> Lower<(Expr, Expr)> {
-        let one = self.once(one, scalar)?;
+        let number = self.once(number, scalar)?;
         let count = self.once(count, count_type)?;
         let low = fold::binary(Binary::Le, Expr::Const(count_type, 0), count.clone());
         let bits = Expr::Const(count_type, u64::from(scalar.bits()));
@@ -143,13 +146,13 @@ impl Lowerer<'_> {
             let site = self.site("shift".to_owned());
             self.emit(Kind::Check { condition, site, values: vec![count.clone()] })?;
         }
-        Ok((one, count))
+        Ok((number, count))
     }
 
     /// Says so where digits of a number that is written out get lost: it is of the default type, and meets a wider one.
     fn warn_of_digits(&mut self, left: &Value, right: &Value) -> Lower<()> {
-        for (one, other) in [(left, right), (right, left)] {
-            let Value::Constant(Constant::Float(value)) = one else { continue };
+        for (literal, other) in [(left, right), (right, left)] {
+            let Value::Constant(Constant::Float(value)) = literal else { continue };
             let default = self.options.default_float;
             let bits = fold::float_bits(default, *value);
             if fold::float(default, bits) == *value || !value.is_finite() {
@@ -177,12 +180,12 @@ impl Lowerer<'_> {
         }
     }
 
-    fn product(&mut self, one: Expr, scalar: Scalar, n: i128) -> Lower<(Expr, Scalar)> {
+    fn product(&mut self, factor: Expr, scalar: Scalar, n: i128) -> Lower<(Expr, Scalar)> {
         let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
-        let base = fold::cast(scalar, wide, one);
+        let base = fold::cast(scalar, wide, factor);
         let base = self.once(base, wide)?;
         let times = |a: Expr, b: Expr| fold::binary(Binary::Mul, a, b);
-        let found = match n {
+        let power = match n {
             0 => Expr::Const(wide, fold::float_bits(wide, 1.0)),
             1 => base,
             2 => times(base.clone(), base),
@@ -192,15 +195,15 @@ impl Lowerer<'_> {
                 times(square.clone(), square)
             }
         };
-        Ok((fold::cast(wide, scalar, found), scalar))
+        Ok((fold::cast(wide, scalar, power), scalar))
     }
 
     /// An operator on two numbers of one type.
     pub(super) fn arithmetic(
         &mut self,
         op: Operator,
-        one: Expr,
-        other: Expr,
+        left: Expr,
+        right: Expr,
         scalar: Scalar,
     ) -> Lower<(Expr, Scalar)> {
         let is_bits = matches!(op, Operator::BitAnd | Operator::BitOr | Operator::BitXor);
@@ -218,7 +221,7 @@ impl Lowerer<'_> {
             Scalar::F16 => Scalar::F32,
             other => other,
         };
-        let (one, other) = (fold::cast(scalar, wide, one), fold::cast(scalar, wide, other));
+        let (left, right) = (fold::cast(scalar, wide, left), fold::cast(scalar, wide, right));
         let op = match op {
             Operator::Add => Binary::Add,
             Operator::Sub => Binary::Sub,
@@ -226,10 +229,10 @@ impl Lowerer<'_> {
             Operator::Div => {
                 let float = if wide.is_float() { wide } else { self.options.default_float };
                 let float = if float == Scalar::F16 { Scalar::F32 } else { float };
-                let found =
-                    fold::binary(Binary::Div, fold::cast(wide, float, one), fold::cast(wide, float, other));
+                let quotient =
+                    fold::binary(Binary::Div, fold::cast(wide, float, left), fold::cast(wide, float, right));
                 let result = if scalar == Scalar::F16 { scalar } else { float };
-                return Ok((fold::cast(float, result, found), result));
+                return Ok((fold::cast(float, result, quotient), result));
             }
             Operator::FloorDiv => Binary::FloorDiv,
             Operator::Mod => Binary::Mod,
@@ -241,44 +244,44 @@ impl Lowerer<'_> {
             Operator::RShift => Binary::Shr,
             Operator::MatMult => unreachable!("lowered as a product of matrices"),
         };
-        let (one, other) =
-            if self.options.debug { self.check_operands(op, one, other, wide)? } else { (one, other) };
-        let found = fold::binary(op, one, other);
+        let (left, right) =
+            if self.options.debug { self.check_operands(op, left, right, wide)? } else { (left, right) };
+        let value = fold::binary(op, left, right);
         if scalar == Scalar::F16 {
-            return Ok((fold::cast(wide, scalar, found), scalar));
+            return Ok((fold::cast(wide, scalar, value), scalar));
         }
-        Ok((found, wide))
+        Ok((value, wide))
     }
 
     /// In debug mode, dividing by zero is an error.
-    fn check_operands(&mut self, op: Binary, one: Expr, other: Expr, scalar: Scalar) -> Lower<(Expr, Expr)> {
-        if !scalar.is_int() || matches!(other, Expr::Const(..)) {
-            return Ok((one, other));
+    fn check_operands(&mut self, op: Binary, left: Expr, right: Expr, scalar: Scalar) -> Lower<(Expr, Expr)> {
+        if !scalar.is_int() || matches!(right, Expr::Const(..)) {
+            return Ok((left, right));
         }
         let zero = Expr::Const(scalar, 0);
         if !matches!(op, Binary::FloorDiv | Binary::Mod | Binary::TruncDiv | Binary::TruncMod) {
-            return Ok((one, other));
+            return Ok((left, right));
         }
-        let one = self.once(one, scalar)?;
-        let other = self.once(other, scalar)?;
+        let left = self.once(left, scalar)?;
+        let right = self.once(right, scalar)?;
         let site = self.site("division".to_owned());
-        let condition = fold::binary(Binary::Ne, other.clone(), zero);
-        self.emit(Kind::Check { condition, site, values: vec![other.clone()] })?;
-        Ok((one, other))
+        let condition = fold::binary(Binary::Ne, right.clone(), zero);
+        self.emit(Kind::Check { condition, site, values: vec![right.clone()] })?;
+        Ok((left, right))
     }
 
     /// `<` and the like, number by number.
     pub(super) fn order(&mut self, op: CmpOp, left: Value, right: Value) -> Lower<Value> {
         if let (Value::Constant(a), Value::Constant(b)) = (&left, &right)
-            && let Some(found) = compare_constants(op, a, b)
+            && let Some(holds) = compare_constants(op, a, b)
         {
-            return Ok(Value::Constant(Constant::Bool(found)));
+            return Ok(Value::Constant(Constant::Bool(holds)));
         }
-        let found = (left.describe(), right.describe());
+        let described = (left.describe(), right.describe());
         let cannot = || {
             LangError::new(
                 Code::Comparison,
-                format!("`{}` is not defined for {} and {}", op.as_str(), found.0, found.1),
+                format!("`{}` is not defined for {} and {}", op.as_str(), described.0, described.1),
             )
         };
         let (left, right) = (self.listed(left)?, self.listed(right)?);
@@ -292,8 +295,8 @@ impl Lowerer<'_> {
                 _ => error,
             })?;
         let mut items = Vec::new();
-        for (one, another) in left.into_iter().zip(right) {
-            items.push(self.compare_numbers(op, (one, from), (another, other))?);
+        for (first, second) in left.into_iter().zip(right) {
+            items.push(self.compare_numbers(op, (first, from), (second, other))?);
         }
         Ok(made(shape, Scalar::Bool, items))
     }
@@ -318,26 +321,26 @@ impl Lowerer<'_> {
     pub(super) fn compare_numbers(
         &mut self,
         op: CmpOp,
-        (one, from): (Expr, Scalar),
-        (another, other): (Expr, Scalar),
+        (first, from): (Expr, Scalar),
+        (second, other): (Expr, Scalar),
     ) -> Lower<Expr> {
         let is_mixed = from.is_int() && other.is_int() && from.is_signed() != other.is_signed();
         if is_mixed && from.bits().max(other.bits()) == 64 {
-            return self.compare_signs(op, (one, from), (another, other));
+            return self.compare_signs(op, (first, from), (second, other));
         }
         let scalar = if is_mixed { Scalar::I64 } else { common(from, other) };
         // Halves are ordered as they are in single precision.
         let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
-        let converted = |one, from| fold::cast(scalar, wide, fold::cast(from, scalar, one));
-        let (one, another) = (converted(one, from), converted(another, other));
+        let converted = |item, from| fold::cast(scalar, wide, fold::cast(from, scalar, item));
+        let (first, second) = (converted(first, from), converted(second, other));
         Ok(match op {
-            CmpOp::Eq => fold::binary(Binary::Eq, one, another),
-            CmpOp::NotEq => fold::binary(Binary::Ne, one, another),
-            CmpOp::Lt => fold::binary(Binary::Lt, one, another),
-            CmpOp::LtE => fold::binary(Binary::Le, one, another),
+            CmpOp::Eq => fold::binary(Binary::Eq, first, second),
+            CmpOp::NotEq => fold::binary(Binary::Ne, first, second),
+            CmpOp::Lt => fold::binary(Binary::Lt, first, second),
+            CmpOp::LtE => fold::binary(Binary::Le, first, second),
             // The order of the two does not show: neither has effects.
-            CmpOp::Gt => fold::binary(Binary::Lt, another, one),
-            _ => fold::binary(Binary::Le, another, one),
+            CmpOp::Gt => fold::binary(Binary::Lt, second, first),
+            _ => fold::binary(Binary::Le, second, first),
         })
     }
 
@@ -368,7 +371,7 @@ impl Lowerer<'_> {
             let op = if strict { Binary::Lt } else { Binary::Le };
             fold::binary(Binary::Or, negative.clone(), fold::binary(op, wide.clone(), unsigned.clone()))
         };
-        let not = |one| fold::unary(Unary::Not, one);
+        let not = |truth| fold::unary(Unary::Not, truth);
         let equal = || {
             let same = fold::binary(Binary::Eq, wide.clone(), unsigned.clone());
             fold::binary(Binary::And, not(negative.clone()), same)
@@ -391,14 +394,14 @@ impl Lowerer<'_> {
                 return Ok(Value::Constant(Constant::Bool(!known)));
             }
             if let Some((shape, scalar, items)) = self.as_tensor(&operand)? {
-                let items = items.into_iter().map(|one| fold::unary(Unary::Not, truth_of(one, scalar)));
+                let items = items.into_iter().map(|item| fold::unary(Unary::Not, truth_of(item, scalar)));
                 return Ok(Value::Tensor(shape, Scalar::Bool, items.collect()));
             }
             let truth = self.truth(operand)?;
             return Ok(Value::Scalar(fold::unary(Unary::Not, truth), Scalar::Bool));
         }
         if let Value::Constant(constant) = &operand {
-            let found = match (op, constant) {
+            let folded = match (op, constant) {
                 (UnaryOp::USub, Constant::Int(value)) => Some(Constant::Int(-value)),
                 (UnaryOp::USub, Constant::Float(value)) => Some(Constant::Float(-value)),
                 (UnaryOp::USub, Constant::Bool(value)) => Some(Constant::Int(-i128::from(*value))),
@@ -407,48 +410,48 @@ impl Lowerer<'_> {
                 (UnaryOp::Invert, Constant::Int(value)) => Some(Constant::Int(!value)),
                 _ => None,
             };
-            if let Some(found) = found {
-                return Ok(Value::Constant(found));
+            if let Some(folded) = folded {
+                return Ok(Value::Constant(folded));
             }
         }
         let operand = self.listed(operand)?;
         let (shape, scalar, items) = match self.as_tensor(&operand)? {
             Some((shape, scalar, items)) => (Some(shape), scalar, items),
             None => {
-                let (one, scalar) = self.scalar(operand)?;
-                (None, scalar, vec![one])
+                let (number, scalar) = self.scalar(operand)?;
+                (None, scalar, vec![number])
             }
         };
         let mut result = scalar;
-        let mut found = Vec::new();
-        for one in items {
-            let (item, scalar) = self.negate(op, one, scalar)?;
+        let mut outputs = Vec::new();
+        for number in items {
+            let (item, scalar) = self.negate(op, number, scalar)?;
             result = scalar;
-            found.push(item);
+            outputs.push(item);
         }
-        Ok(made(shape, result, found))
+        Ok(made(shape, result, outputs))
     }
 
-    pub(super) fn negate(&mut self, op: UnaryOp, one: Expr, scalar: Scalar) -> Lower<(Expr, Scalar)> {
+    pub(super) fn negate(&mut self, op: UnaryOp, number: Expr, scalar: Scalar) -> Lower<(Expr, Scalar)> {
         match op {
             UnaryOp::UAdd if scalar == Scalar::Bool => {
-                Ok((fold::cast(scalar, Scalar::I32, one), Scalar::I32))
+                Ok((fold::cast(scalar, Scalar::I32, number), Scalar::I32))
             }
-            UnaryOp::UAdd => Ok((one, scalar)),
-            UnaryOp::Invert if scalar == Scalar::Bool => Ok((fold::unary(Unary::Not, one), scalar)),
-            UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::BitNot, one), scalar)),
+            UnaryOp::UAdd => Ok((number, scalar)),
+            UnaryOp::Invert if scalar == Scalar::Bool => Ok((fold::unary(Unary::Not, number), scalar)),
+            UnaryOp::Invert if scalar.is_int() => Ok((fold::unary(Unary::BitNot, number), scalar)),
             UnaryOp::Invert => {
                 Err(LangError::new(Code::Operand, format!("`~` is not defined for `{scalar}`")))
             }
             _ => match scalar {
                 Scalar::Bool => {
-                    Ok((fold::unary(Unary::Neg, fold::cast(scalar, Scalar::I32, one)), Scalar::I32))
+                    Ok((fold::unary(Unary::Neg, fold::cast(scalar, Scalar::I32, number)), Scalar::I32))
                 }
                 Scalar::F16 => {
-                    let wide = fold::unary(Unary::Neg, fold::cast(scalar, Scalar::F32, one));
+                    let wide = fold::unary(Unary::Neg, fold::cast(scalar, Scalar::F32, number));
                     Ok((fold::cast(Scalar::F32, scalar, wide), scalar))
                 }
-                _ => Ok((fold::unary(Unary::Neg, one), scalar)),
+                _ => Ok((fold::unary(Unary::Neg, number), scalar)),
             },
         }
     }
@@ -460,16 +463,16 @@ impl Lowerer<'_> {
         let mut all = Vec::new();
         for value in arguments {
             let value = self.listed(value)?;
-            let (one_shape, one, items) = match self.as_tensor(&value)? {
+            let (one_shape, from, items) = match self.as_tensor(&value)? {
                 Some((shape, scalar, items)) => (Some(shape), scalar, items),
                 None => {
-                    let (one, scalar) = self.scalar(value)?;
-                    let one = self.once(one, scalar)?;
-                    (None, scalar, vec![one])
+                    let (number, scalar) = self.scalar(value)?;
+                    let number = self.once(number, scalar)?;
+                    (None, scalar, vec![number])
                 }
             };
-            if let (Some(known), Some(found)) = (shape, one_shape)
-                && known != found
+            if let (Some(known), Some(given)) = (shape, one_shape)
+                && known != given
             {
                 return Err(LangError::new(
                     Code::Shape,
@@ -477,20 +480,20 @@ impl Lowerer<'_> {
                 ));
             }
             shape = shape.or(one_shape);
-            scalar = Some(scalar.map_or(one, |known: Scalar| known.promote(one)));
-            all.push((one, items));
+            scalar = Some(scalar.map_or(from, |known: Scalar| known.promote(from)));
+            all.push((from, items));
         }
         let scalar = scalar.expect("there is an argument");
         let float = if scalar.is_float() { scalar } else { self.options.default_float };
         let wide = if float == Scalar::F16 { Scalar::F32 } else { float };
         let many = shape.map_or(1, Shape::len) as usize;
         let items = (0..many).map(|at| {
-            let one = |(from, items): &(Scalar, Vec<Expr>)| {
+            let argument = |(from, items): &(Scalar, Vec<Expr>)| {
                 let item = if items.len() == 1 { &items[0] } else { &items[at] };
                 fold::cast(float, wide, fold::cast(*from, float, item.clone()))
             };
-            let found = Expr::Call(math, all.iter().map(one).collect());
-            fold::cast(wide, float, found)
+            let call = Expr::Call(math, all.iter().map(argument).collect());
+            fold::cast(wide, float, call)
         });
         let items = items.collect();
         Ok(made(shape, float, items))
@@ -525,10 +528,10 @@ impl Lowerer<'_> {
             };
             let back = if scalar == Scalar::F16 { scalar } else { wide };
             let mut items = Vec::new();
-            for (one, another) in left.into_iter().zip(right) {
-                let one = fold::cast(scalar, wide, fold::cast(from, scalar, one));
-                let another = fold::cast(scalar, wide, fold::cast(other, scalar, another));
-                items.push(fold::cast(wide, back, fold::binary(op, one, another)));
+            for (first, second) in left.into_iter().zip(right) {
+                let first = fold::cast(scalar, wide, fold::cast(from, scalar, first));
+                let second = fold::cast(scalar, wide, fold::cast(other, scalar, second));
+                items.push(fold::cast(wide, back, fold::binary(op, first, second)));
             }
             result = made(shape, back, items);
         }
@@ -541,12 +544,12 @@ impl Lowerer<'_> {
         let Paired { shape, left, right, from, other } = given;
         let to = if op == Binary::Min { unsigned.signed() } else { unsigned };
         let mut items = Vec::new();
-        for (one, another) in left.into_iter().zip(right) {
-            let (one, another) = (self.once(one, from)?, self.once(another, other)?);
+        for (first, second) in left.into_iter().zip(right) {
+            let (first, second) = (self.once(first, from)?, self.once(second, other)?);
             // As Python: the first unless the second is beyond it.
             let beyond = if op == Binary::Min { CmpOp::Lt } else { CmpOp::Gt };
-            let is_second = self.compare_numbers(beyond, (another.clone(), other), (one.clone(), from))?;
-            items.push(fold::select(is_second, fold::cast(other, to, another), fold::cast(from, to, one)));
+            let is_second = self.compare_numbers(beyond, (second.clone(), other), (first.clone(), from))?;
+            items.push(fold::select(is_second, fold::cast(other, to, second), fold::cast(from, to, first)));
         }
         Ok(made(shape, to, items))
     }
@@ -561,16 +564,16 @@ impl Lowerer<'_> {
             _ => {}
         }
         let value = self.listed(value)?;
-        self.each(value, |_, one, scalar| {
+        self.each(value, |_, number, scalar| {
             let wide = match scalar {
                 Scalar::F16 => Scalar::F32,
                 Scalar::Bool => Scalar::I32,
                 other => other,
             };
             let back = if scalar == Scalar::F16 { scalar } else { wide };
-            let one = fold::cast(scalar, wide, one);
-            let found = if wide.is_signed() { fold::unary(Unary::Abs, one) } else { one };
-            Ok((fold::cast(wide, back, found), back))
+            let number = fold::cast(scalar, wide, number);
+            let magnitude = if wide.is_signed() { fold::unary(Unary::Abs, number) } else { number };
+            Ok((fold::cast(wide, back, magnitude), back))
         })
     }
 
@@ -583,17 +586,17 @@ impl Lowerer<'_> {
         let (shape, scalar, items) = match self.as_tensor(&value)? {
             Some((shape, scalar, items)) => (Some(shape), scalar, items),
             None => {
-                let (one, scalar) = self.scalar(value)?;
-                (None, scalar, vec![one])
+                let (number, scalar) = self.scalar(value)?;
+                (None, scalar, vec![number])
             }
         };
         let mut result = scalar;
-        let mut found = Vec::new();
-        for one in items {
-            let (item, scalar) = work(self, one, scalar)?;
+        let mut outputs = Vec::new();
+        for number in items {
+            let (item, scalar) = work(self, number, scalar)?;
             result = scalar;
-            found.push(item);
+            outputs.push(item);
         }
-        Ok(made(shape, result, found))
+        Ok(made(shape, result, outputs))
     }
 }

@@ -12,8 +12,8 @@ use crate::passes::fold;
 use crate::types::{Scalar, Shape};
 
 impl Lowerer<'_> {
-    pub(super) fn lower_return(&mut self, one: &ast::StmtReturn) -> Lower<()> {
-        let value = match &one.value {
+    pub(super) fn lower_return(&mut self, stmt: &ast::StmtReturn) -> Lower<()> {
+        let value = match &stmt.value {
             Some(value) => Some(self.expr(value)?),
             None => None,
         };
@@ -60,11 +60,11 @@ impl Lowerer<'_> {
                 self.current().exit.as_mut().expect("looked at above").result = Some(result);
             }
             (Some(place), Some(value)) => {
-                let found = value.describe();
+                let described = value.describe();
                 let result = self.return_into(&place, value).map_err(|error| match error.code {
                     Code::Type | Code::Shape | Code::Assignment => LangError::new(
                         Code::Return,
-                        format!("another `return` gives {}, and this one {found}", place.describe()),
+                        format!("another `return` gives {}, and this one {described}", place.describe()),
                     ),
                     _ => error,
                 })?;
@@ -93,7 +93,7 @@ impl Lowerer<'_> {
                 let to = self.kernel.locals[*id as usize].scalar;
                 self.retype(*id, to, from);
                 let items: Vec<Expr> =
-                    items.into_iter().map(|one| self.once(one, from)).collect::<Lower<_>>()?;
+                    items.into_iter().map(|item| self.once(item, from)).collect::<Lower<_>>()?;
                 for (at, item) in items.into_iter().enumerate() {
                     self.emit(Kind::SetLane(*id, Expr::index(at as i64), item))?;
                 }
@@ -119,12 +119,12 @@ impl Lowerer<'_> {
 
     /// Makes the variable of a result of a type that holds another number, too.
     fn retype(&mut self, id: LocalId, to: Scalar, from: Scalar) -> Scalar {
-        let found = common(to, from);
-        self.kernel.locals[id as usize].scalar = found;
+        let scalar = common(to, from);
+        self.kernel.locals[id as usize].scalar = scalar;
         if to != from {
             self.current().exit.as_mut().expect("asked for returns only").retyped.insert(id);
         }
-        found
+        scalar
     }
 
     /// What the kernel returns has the common type of all that its `return`s give.
@@ -138,8 +138,8 @@ impl Lowerer<'_> {
         body.each_mut(&mut |statement| {
             if let Kind::Return(values) = &mut statement.kind {
                 for (value, to) in values.iter_mut().zip(&results) {
-                    let one = std::mem::replace(value, Expr::index(0));
-                    *value = fold::cast(one.scalar(kernel), *to, one);
+                    let returned = std::mem::replace(value, Expr::index(0));
+                    *value = fold::cast(returned.scalar(kernel), *to, returned);
                 }
             }
         });
@@ -154,29 +154,29 @@ impl Lowerer<'_> {
         let annotation = self.current().source.returns.clone();
         Ok(match annotation {
             Annotation::Scalar(scalar) => {
-                let found = value.describe();
+                let described = value.describe();
                 let expr = self.scalar_as(value, scalar).map_err(|error| match error.code {
                     Code::Type => LangError::new(
                         Code::Return,
-                        format!("the function returns a `{scalar}`, found {found}"),
+                        format!("the function returns a `{scalar}`, found {described}"),
                     ),
                     _ => error,
                 })?;
                 Value::Scalar(expr, scalar)
             }
             Annotation::Tensor(shape, scalar) => {
-                let found = value.describe();
+                let described = value.describe();
                 let value = self.listed(value)?;
                 match self.as_tensor(&value)? {
                     Some((given, from, items)) if given == shape => {
-                        let items = items.into_iter().map(|one| fold::cast(from, scalar, one)).collect();
+                        let items = items.into_iter().map(|item| fold::cast(from, scalar, item)).collect();
                         Value::Tensor(shape, scalar, items)
                     }
                     _ => {
                         let expected = super::value::tensor_text(shape, Some(scalar));
                         return Err(LangError::new(
                             Code::Return,
-                            format!("the function returns {expected}, found {found}"),
+                            format!("the function returns {expected}, found {described}"),
                         ));
                     }
                 }
@@ -199,11 +199,11 @@ impl Lowerer<'_> {
                 return Ok(Value::Scalar(Expr::Local(id), scalar));
             }
             Value::Struct(members, kind) => {
-                let mut found = Vec::new();
+                let mut variables = Vec::new();
                 for (name, member) in members {
-                    found.push((name, self.result_variable(member, home)?));
+                    variables.push((name, self.result_variable(member, home)?));
                 }
-                return Ok(Value::Struct(found, kind));
+                return Ok(Value::Struct(variables, kind));
             }
             Value::Tuple(items) => {
                 let items = items.into_iter().map(|item| self.result_variable(item, home));
@@ -256,7 +256,7 @@ impl Lowerer<'_> {
         let result = self.returned(value, &mut items)?;
         match &self.result {
             None => {
-                self.kernel.results = items.iter().map(|one| one.1).collect();
+                self.kernel.results = items.iter().map(|item| item.1).collect();
                 self.result = Some(result);
             }
             Some(known) if shapes(known) != shapes(&result) => {
@@ -270,27 +270,27 @@ impl Lowerer<'_> {
             }
         }
         // As they are: the type of the results is known when all are.
-        self.emit(Kind::Return(items.into_iter().map(|one| one.0).collect()))
+        self.emit(Kind::Return(items.into_iter().map(|item| item.0).collect()))
     }
 
     fn returned(&mut self, value: Value, items: &mut Vec<(Expr, Scalar)>) -> Lower<Returned> {
         if let Some((shape, scalar, all)) = self.as_tensor(&value)? {
-            items.extend(all.into_iter().map(|one| (one, scalar)));
+            items.extend(all.into_iter().map(|item| (item, scalar)));
             return Ok(Returned::Tensor(shape, scalar));
         }
         match value {
             Value::Tuple(all) => {
-                let all = all.into_iter().map(|one| self.returned(one, items)).collect::<Lower<_>>()?;
+                let all = all.into_iter().map(|item| self.returned(item, items)).collect::<Lower<_>>()?;
                 Ok(Returned::Tuple(all))
             }
             Value::Constant(Constant::Tuple(all)) => {
-                let all = all.into_iter().map(|one| self.returned(Value::Constant(one), items));
+                let all = all.into_iter().map(|item| self.returned(Value::Constant(item), items));
                 Ok(Returned::Tuple(all.collect::<Lower<_>>()?))
             }
             other => {
-                let found = other.describe();
+                let described = other.describe();
                 let (expr, scalar) = self.scalar(other).map_err(|error| match error.code {
-                    Code::Type => LangError::new(Code::Return, format!("a kernel cannot return {found}"))
+                    Code::Type => LangError::new(Code::Return, format!("a kernel cannot return {described}"))
                         .hint("return numbers, vectors, matrices or tuples of them"),
                     _ => error,
                 })?;

@@ -56,19 +56,19 @@ impl Lowerer<'_> {
 
     fn statement_at(&mut self, statement: &Stmt) -> Lower<()> {
         match statement {
-            Stmt::Assign(one) => self.assign(&one.targets, &one.value),
-            Stmt::AugAssign(one) => self.augment(&one.target, one.op, &one.value),
-            Stmt::AnnAssign(one) => self.annotated(one),
-            Stmt::Expr(one) => self.expression(&one.value),
-            Stmt::If(one) => self.branch(one),
-            Stmt::For(one) => self.for_loop(one),
-            Stmt::While(one) => self.while_loop(one),
+            Stmt::Assign(stmt) => self.assign(&stmt.targets, &stmt.value),
+            Stmt::AugAssign(stmt) => self.augment(&stmt.target, stmt.op, &stmt.value),
+            Stmt::AnnAssign(stmt) => self.annotated(stmt),
+            Stmt::Expr(stmt) => self.expression(&stmt.value),
+            Stmt::If(stmt) => self.branch(stmt),
+            Stmt::For(stmt) => self.for_loop(stmt),
+            Stmt::While(stmt) => self.while_loop(stmt),
             Stmt::Break(_) => self.break_loop(),
             Stmt::Continue(_) => self.continue_loop(),
-            Stmt::Return(one) => self.lower_return(one),
+            Stmt::Return(stmt) => self.lower_return(stmt),
             Stmt::Pass(_) => Ok(()),
-            Stmt::Assert(one) => self.assertion(one),
-            Stmt::With(one) => self.with(one),
+            Stmt::Assert(stmt) => self.assertion(stmt),
+            Stmt::With(stmt) => self.with(stmt),
             Stmt::Try(_) | Stmt::Raise(_) => Err(unsupported(
                 "raising and catching exceptions",
                 "use `assert` in debug mode, or return a status",
@@ -89,14 +89,14 @@ impl Lowerer<'_> {
         }
     }
 
-    fn annotated(&mut self, one: &ast::StmtAnnAssign) -> Lower<()> {
-        let Some(value) = &one.value else {
+    fn annotated(&mut self, stmt: &ast::StmtAnnAssign) -> Lower<()> {
+        let Some(value) = &stmt.value else {
             return Err(unsupported("declaring a variable without a value", "assign one"));
         };
-        let annotation = self.expr(&one.annotation)?;
+        let annotation = self.expr(&stmt.annotation)?;
         let value = self.expr(value)?;
         let value = self.converted(annotation, value)?;
-        self.assign_to(&one.target, value)
+        self.assign_to(&stmt.target, value)
     }
 
     /// A value as something that was named in an annotation.
@@ -209,10 +209,10 @@ impl Lowerer<'_> {
     fn continue_loop(&mut self) -> Lower<()> {
         self.current().is_left = true;
         match self.current().loops.last() {
-            Some(LoopKind::Serial | LoopKind::Parallel | LoopKind::Scoped { one: None, .. }) => {
+            Some(LoopKind::Serial | LoopKind::Parallel | LoopKind::Scoped { iteration: None, .. }) => {
                 self.emit(Kind::Continue)
             }
-            Some(LoopKind::Scoped { one: Some(scope), .. }) => {
+            Some(LoopKind::Scoped { iteration: Some(scope), .. }) => {
                 let scope = *scope;
                 self.emit(Kind::Leave(scope))
             }
@@ -221,13 +221,13 @@ impl Lowerer<'_> {
         }
     }
 
-    fn assertion(&mut self, one: &ast::StmtAssert) -> Lower<()> {
+    fn assertion(&mut self, stmt: &ast::StmtAssert) -> Lower<()> {
         if !self.options.debug {
             return Ok(());
         }
-        let value = self.expr(&one.test)?;
+        let value = self.expr(&stmt.test)?;
         let condition = self.truth(value)?;
-        let (text, values) = match one.msg.as_deref() {
+        let (text, values) = match stmt.msg.as_deref() {
             None => (String::new(), Vec::new()),
             Some(message) => self.message(message)?,
         };
@@ -241,10 +241,12 @@ impl Lowerer<'_> {
         let (mut text, mut values) = (String::new(), Vec::new());
         for part in parts {
             match part {
-                crate::ir::Part::Text(one) => text.push_str(&one.replace('{', "{{").replace('}', "}}")),
-                crate::ir::Part::Value(one) => {
+                crate::ir::Part::Text(literal) => {
+                    text.push_str(&literal.replace('{', "{{").replace('}', "}}"))
+                }
+                crate::ir::Part::Value(value) => {
                     text.push_str("{}");
-                    values.push(one);
+                    values.push(value);
                 }
             }
         }
@@ -264,14 +266,14 @@ pub(super) fn assigned_names(body: &[Stmt], targets: bool) -> FxHashSet<String> 
     impl<'a> Visitor<'a> for Names {
         fn visit_stmt(&mut self, stmt: &'a Stmt) {
             match stmt {
-                Stmt::For(one) if !self.1 => self.visit_body(&one.body),
+                Stmt::For(loop_stmt) if !self.1 => self.visit_body(&loop_stmt.body),
                 _ => visitor::walk_stmt(self, stmt),
             }
         }
 
-        fn visit_comprehension(&mut self, one: &'a ast::Comprehension) {
+        fn visit_comprehension(&mut self, comprehension: &'a ast::Comprehension) {
             if self.1 {
-                visitor::walk_comprehension(self, one);
+                visitor::walk_comprehension(self, comprehension);
             }
         }
 
@@ -295,8 +297,8 @@ pub(super) fn changed_names(body: &[Stmt]) -> FxHashSet<String> {
     impl<'a> Visitor<'a> for Names {
         fn visit_expr(&mut self, expr: &'a ast::Expr) {
             let is_part = match expr {
-                ast::Expr::Subscript(one) => one.ctx.is_store(),
-                ast::Expr::Attribute(one) => one.ctx.is_store(),
+                ast::Expr::Subscript(subscript) => subscript.ctx.is_store(),
+                ast::Expr::Attribute(attribute) => attribute.ctx.is_store(),
                 _ => false,
             };
             let mut inner = expr;

@@ -43,7 +43,8 @@ const METHODS: &[&str] = &[
 /// The lanes that a name such as `xzy` stands for; nothing if it is none.
 pub(super) fn swizzle(name: &str, length: u32) -> Option<Vec<u32>> {
     for names in NAMES {
-        let lanes: Option<Vec<u32>> = name.chars().map(|one| names.find(one).map(|at| at as u32)).collect();
+        let lanes: Option<Vec<u32>> =
+            name.chars().map(|letter| names.find(letter).map(|at| at as u32)).collect();
         if let Some(lanes) = lanes
             && !lanes.is_empty()
             && lanes.len() <= 4
@@ -74,10 +75,10 @@ impl Lowerer<'_> {
         if let Shape::Vector(length) = shape
             && let Some(lanes) = swizzle(name, length)
         {
-            let mut found: Vec<Expr> = lanes.iter().map(|lane| items[*lane as usize].clone()).collect();
-            return Ok(match found.len() {
-                1 => Value::Scalar(found.remove(0), scalar),
-                many => Value::Tensor(Shape::Vector(many as u32), scalar, found),
+            let mut numbers: Vec<Expr> = lanes.iter().map(|lane| items[*lane as usize].clone()).collect();
+            return Ok(match numbers.len() {
+                1 => Value::Scalar(numbers.remove(0), scalar),
+                many => Value::Tensor(Shape::Vector(many as u32), scalar, numbers),
             });
         }
         Err(no_member(&of, name))
@@ -89,7 +90,7 @@ impl Lowerer<'_> {
         let outer = std::mem::replace(&mut self.current().at, slice.range());
         let mut values = match slice {
             ast::Expr::Tuple(tuple) => self.items(&tuple.elts)?,
-            one => vec![self.expr(one)?],
+            single => vec![self.expr(single)?],
         };
         if let [Value::Tuple(_) | Value::Constant(Constant::Tuple(_))] = values[..] {
             values = self.elements(values.remove(0))?;
@@ -106,12 +107,12 @@ impl Lowerer<'_> {
                 format!("{} index{}, found {count}", sizes.len(), if sizes.len() == 1 { "" } else { "es" }),
             ));
         }
-        let mut found = Vec::new();
+        let mut indices = Vec::new();
         for (value, size) in values.into_iter().zip(&sizes) {
-            found.push(self.lane_index(value, *size)?);
+            indices.push(self.lane_index(value, *size)?);
         }
         self.current().at = outer;
-        Ok(match (shape, &found[..]) {
+        Ok(match (shape, &indices[..]) {
             (Shape::Vector(_), [at]) => Lane::One(at.clone()),
             (Shape::Matrix(_, columns), [row, column]) => {
                 let first = fold::binary(Binary::Mul, row.clone(), Expr::index(columns.into()));
@@ -129,10 +130,10 @@ impl Lowerer<'_> {
             }
             return Ok(Expr::index(place as i64));
         }
-        let found = value.describe();
+        let described = value.describe();
         let (expr, scalar) = self.scalar(value)?;
         if !scalar.is_int() {
-            return Err(LangError::new(Code::Index, format!("an index is an int, found {found}"))
+            return Err(LangError::new(Code::Index, format!("an index is an int, found {described}"))
                 .hint("convert it: `int(...)`"));
         }
         let mut index = self.widen(expr, scalar);
@@ -158,15 +159,15 @@ impl Lowerer<'_> {
                 let Shape::Matrix(_, columns) = shape else { unreachable!("vectors have no rows") };
                 let first = fold::binary(Binary::Mul, row, Expr::index(columns.into()));
                 let first = self.once(first, Scalar::I64)?;
-                let mut found = Vec::new();
+                let mut numbers = Vec::new();
                 for column in 0..columns {
                     let at = fold::binary(Binary::Add, first.clone(), Expr::index(column.into()));
-                    found.push(match at {
+                    numbers.push(match at {
                         Expr::Const(_, at) => items[at as usize].clone(),
                         at => self.lane_of(of.clone(), shape, scalar, items.clone(), at)?,
                     });
                 }
-                Ok(Value::Tensor(Shape::Vector(columns), scalar, found))
+                Ok(Value::Tensor(Shape::Vector(columns), scalar, numbers))
             }
         }
     }
@@ -202,7 +203,7 @@ impl Lowerer<'_> {
             return Ok(Value::Tensor(
                 shape,
                 to,
-                items.into_iter().map(|one| fold::cast(scalar, to, one)).collect(),
+                items.into_iter().map(|item| fold::cast(scalar, to, item)).collect(),
             ));
         }
         let rows = self.elements(value)?;
@@ -217,7 +218,7 @@ impl Lowerer<'_> {
         };
         if !is_row(&rows[0]) {
             let length = rows.len() as u32;
-            let items = rows.into_iter().map(|one| self.scalar(one)).collect::<Lower<Vec<_>>>()?;
+            let items = rows.into_iter().map(|item| self.scalar(item)).collect::<Lower<Vec<_>>>()?;
             return Ok(tensor(Shape::Vector(length), items, wanted));
         }
         let (count, mut columns, mut items) = (rows.len() as u32, None, Vec::new());
@@ -230,7 +231,7 @@ impl Lowerer<'_> {
                 return Err(LangError::new(Code::Shape, "the rows of a matrix have one length"));
             }
             columns = Some(n);
-            items.extend(row.into_iter().map(|one| (one, scalar)));
+            items.extend(row.into_iter().map(|item| (item, scalar)));
         }
         if items.len() > MOST_LANES as usize {
             return Err(LangError::new(Code::Shape, format!("a matrix of {} numbers", items.len()))
@@ -253,14 +254,14 @@ impl Lowerer<'_> {
             let argument = self.listed(argument)?;
             match self.as_tensor(&argument)? {
                 Some((_, from, parts)) => {
-                    items.extend(parts.into_iter().map(|one| fold::cast(from, scalar, one)))
+                    items.extend(parts.into_iter().map(|part| fold::cast(from, scalar, part)))
                 }
                 None => items.push(self.scalar_as(argument, scalar)?),
             }
         }
         if count == 1 && items.len() == 1 {
-            let one = self.once(items.remove(0), scalar)?;
-            items = vec![one; many];
+            let number = self.once(items.remove(0), scalar)?;
+            items = vec![number; many];
         }
         if items.len() != many {
             return Err(LangError::new(
@@ -273,26 +274,27 @@ impl Lowerer<'_> {
 
     /// The same number everywhere.
     pub(super) fn filled(&mut self, shape: Shape, scalar: Scalar, value: f64) -> Value {
-        let one = if scalar.is_float() {
+        let number = if scalar.is_float() {
             Expr::Const(scalar, fold::float_bits(scalar, value))
         } else {
             Expr::Const(scalar, fold::wrap(scalar, value as i128))
         };
-        Value::Tensor(shape, scalar, vec![one; shape.len() as usize])
+        Value::Tensor(shape, scalar, vec![number; shape.len() as usize])
     }
 
     // -- Products --------------------------------------------------------------------------------
 
     pub(super) fn matmul(&mut self, left: Value, right: Value) -> Lower<Value> {
         let (left, right) = (self.listed(left)?, self.listed(right)?);
-        let found = (left.describe(), right.describe());
+        let described = (left.describe(), right.describe());
         let (a, b) = (self.as_tensor(&left)?, self.as_tensor(&right)?);
-        let cannot =
-            || LangError::new(Code::Shape, format!("`@` is not defined for {} and {}", found.0, found.1));
+        let cannot = || {
+            LangError::new(Code::Shape, format!("`@` is not defined for {} and {}", described.0, described.1))
+        };
         let (Some((left_shape, from, a)), Some((right_shape, other, b))) = (a, b) else {
             return Err(LangError::new(
                 Code::Operand,
-                format!("`@` is not defined for {} and {}", found.0, found.1),
+                format!("`@` is not defined for {} and {}", described.0, described.1),
             )
             .hint("multiply numbers with `*`"));
         };
@@ -333,13 +335,13 @@ impl Lowerer<'_> {
     }
 
     fn all_once(&mut self, items: Vec<Expr>, from: Scalar, to: Scalar) -> Lower<Vec<Expr>> {
-        items.into_iter().map(|one| self.once(fold::cast(from, to, one), to)).collect()
+        items.into_iter().map(|item| self.once(fold::cast(from, to, item), to)).collect()
     }
 
     fn sum_of_products(&mut self, pairs: Vec<(Expr, Expr)>, scalar: Scalar) -> Lower<(Expr, Scalar)> {
         let mut sum: Option<(Expr, Scalar)> = None;
-        for (one, other) in pairs {
-            let product = self.arithmetic(Operator::Mult, one, other, scalar)?;
+        for (left, right) in pairs {
+            let product = self.arithmetic(Operator::Mult, left, right, scalar)?;
             sum = Some(match sum {
                 None => product,
                 Some((before, scalar)) => self.arithmetic(Operator::Add, before, product.0, scalar)?,
@@ -371,13 +373,13 @@ impl Lowerer<'_> {
         match name {
             "dot" => {
                 let [other] = <[Value; 1]>::try_from(arguments).expect("counted above");
-                let found = (of.describe(), other.describe());
+                let described = (of.describe(), other.describe());
                 let other = self.listed(other)?;
                 match (shape, self.as_tensor(&other)?) {
                     (Shape::Vector(n), Some((Shape::Vector(m), ..))) if n == m => self.matmul(of, other),
                     _ => Err(LangError::new(
                         Code::Shape,
-                        format!("`dot` is not defined for {} and {}", found.0, found.1),
+                        format!("`dot` is not defined for {} and {}", described.0, described.1),
                     )),
                 }
             }
@@ -396,18 +398,18 @@ impl Lowerer<'_> {
                 let to = scalar.promote(right_scalar);
                 let left = self.all_once(items, scalar, to)?;
                 let right = self.all_once(right, right_scalar, to)?;
-                let mut found = Vec::new();
-                for one in &left {
-                    for other in &right {
-                        found.push(self.arithmetic(Operator::Mult, one.clone(), other.clone(), to)?.0);
+                let mut products = Vec::new();
+                for a in &left {
+                    for b in &right {
+                        products.push(self.arithmetic(Operator::Mult, a.clone(), b.clone(), to)?.0);
                     }
                 }
-                Ok(Value::Tensor(Shape::Matrix(rows, columns), to, found))
+                Ok(Value::Tensor(Shape::Matrix(rows, columns), to, products))
             }
             "norm_sqr" | "norm" | "norm_inv" | "normalized" => {
                 let to = if name == "norm_sqr" { scalar } else { float };
                 let items = self.all_once(items, scalar, to)?;
-                let pairs = items.iter().map(|one| (one.clone(), one.clone())).collect();
+                let pairs = items.iter().map(|item| (item.clone(), item.clone())).collect();
                 let (mut sum, mut sum_scalar) = self.sum_of_products(pairs, to)?;
                 if let Some(eps) = arguments.into_iter().next() {
                     let eps = self.scalar_as(eps, sum_scalar)?;
@@ -432,20 +434,20 @@ impl Lowerer<'_> {
                     return Ok(Value::Scalar(inverse, to));
                 }
                 let inverse = self.once(inverse, to)?;
-                let mut found = Vec::new();
+                let mut scaled = Vec::new();
                 for item in items {
-                    found.push(self.arithmetic(Operator::Mult, item, inverse.clone(), to)?.0);
+                    scaled.push(self.arithmetic(Operator::Mult, item, inverse.clone(), to)?.0);
                 }
-                Ok(Value::Tensor(shape, to, found))
+                Ok(Value::Tensor(shape, to, scaled))
             }
             "sum" => {
                 let mut sum: Option<(Expr, Scalar)> = None;
-                for one in items {
+                for item in items {
                     sum = Some(match sum {
-                        None => (one, scalar),
+                        None => (item, scalar),
                         Some((before, known)) => {
-                            let one = fold::cast(scalar, known, one);
-                            self.arithmetic(Operator::Add, before, one, known)?
+                            let item = fold::cast(scalar, known, item);
+                            self.arithmetic(Operator::Add, before, item, known)?
                         }
                     });
                 }
@@ -454,13 +456,13 @@ impl Lowerer<'_> {
             }
             "min" | "max" => {
                 let op = if name == "min" { Binary::Min } else { Binary::Max };
-                self.extreme(op, items.into_iter().map(|one| Value::Scalar(one, scalar)).collect())
+                self.extreme(op, items.into_iter().map(|item| Value::Scalar(item, scalar)).collect())
             }
             "any" | "all" => {
                 let op = if name == "any" { Binary::Or } else { Binary::And };
-                let truths = items.into_iter().map(|one| truth_of(one, scalar));
-                let found = truths.reduce(|a, b| fold::binary(op, a, b)).expect("vectors have numbers");
-                Ok(Value::Scalar(found, Scalar::Bool))
+                let truths = items.into_iter().map(|item| truth_of(item, scalar));
+                let truth = truths.reduce(|a, b| fold::binary(op, a, b)).expect("vectors have numbers");
+                Ok(Value::Scalar(truth, Scalar::Bool))
             }
             "cast" => {
                 let to = arguments.into_iter().next().expect("counted above");
@@ -468,7 +470,7 @@ impl Lowerer<'_> {
                 Ok(Value::Tensor(
                     shape,
                     to,
-                    items.into_iter().map(|one| fold::cast(scalar, to, one)).collect(),
+                    items.into_iter().map(|item| fold::cast(scalar, to, item)).collect(),
                 ))
             }
             "fill" => {
@@ -484,9 +486,9 @@ impl Lowerer<'_> {
                     return Ok(Value::Tensor(Shape::Matrix(1, shape.len()), scalar, items));
                 };
                 let at = |row: u32, column: u32| items[(row * columns + column) as usize].clone();
-                let found = (0..columns).flat_map(|column| (0..rows).map(move |row| (row, column)));
-                let found = found.map(|(row, column)| at(row, column)).collect();
-                Ok(Value::Tensor(Shape::Matrix(columns, rows), scalar, found))
+                let transposed = (0..columns).flat_map(|column| (0..rows).map(move |row| (row, column)));
+                let transposed = transposed.map(|(row, column)| at(row, column)).collect();
+                Ok(Value::Tensor(Shape::Matrix(columns, rows), scalar, transposed))
             }
             "trace" | "determinant" | "inverse" => {
                 let Shape::Matrix(n, m) = shape else {
@@ -502,7 +504,7 @@ impl Lowerer<'_> {
                     let diagonal = (0..n).map(|k| Value::Scalar(items[(k * n + k) as usize].clone(), scalar));
                     let mut values = diagonal.collect::<Vec<_>>().into_iter();
                     let first = values.next().expect("matrices have numbers");
-                    return values.try_fold(first, |sum, one| self.operate(Operator::Add, sum, one));
+                    return values.try_fold(first, |sum, value| self.operate(Operator::Add, sum, value));
                 }
                 if n > 4 {
                     return Err(LangError::new(
@@ -513,8 +515,8 @@ impl Lowerer<'_> {
                 let to = if name == "inverse" { float } else { scalar };
                 let items = self.all_once(items, scalar, to)?;
                 if name == "determinant" {
-                    let (found, scalar) = self.determinant(&items, n, to)?;
-                    return Ok(Value::Scalar(found, scalar));
+                    let (determinant, scalar) = self.determinant(&items, n, to)?;
+                    return Ok(Value::Scalar(determinant, scalar));
                 }
                 self.inverse(&items, n, to)
             }
@@ -524,13 +526,13 @@ impl Lowerer<'_> {
 
     pub(super) fn cross(&mut self, left: Value, right: Value) -> Lower<Value> {
         let right = self.listed(right)?;
-        let found = (left.describe(), right.describe());
+        let described = (left.describe(), right.describe());
         let (Some((a_shape, from, a)), Some((b_shape, other, b))) =
             (self.as_tensor(&left)?, self.as_tensor(&right)?)
         else {
             return Err(LangError::new(
                 Code::Shape,
-                format!("`cross` is not defined for {} and {}", found.0, found.1),
+                format!("`cross` is not defined for {} and {}", described.0, described.1),
             ));
         };
         let scalar = from.promote(other);
@@ -545,15 +547,15 @@ impl Lowerer<'_> {
             (Shape::Vector(3), Shape::Vector(3)) => {
                 let items = [minus(1, 2)?, minus(2, 0)?, minus(0, 1)?];
                 let scalar = items[0].1;
-                Ok(Value::Tensor(Shape::Vector(3), scalar, items.into_iter().map(|one| one.0).collect()))
+                Ok(Value::Tensor(Shape::Vector(3), scalar, items.into_iter().map(|item| item.0).collect()))
             }
             (Shape::Vector(2), Shape::Vector(2)) => {
-                let (found, scalar) = minus(0, 1)?;
-                Ok(Value::Scalar(found, scalar))
+                let (product, scalar) = minus(0, 1)?;
+                Ok(Value::Scalar(product, scalar))
             }
             _ => Err(LangError::new(
                 Code::Shape,
-                format!("`cross` is not defined for {} and {}", found.0, found.1),
+                format!("`cross` is not defined for {} and {}", described.0, described.1),
             )),
         }
     }
@@ -582,8 +584,8 @@ impl Lowerer<'_> {
     fn minor(&mut self, items: &[Expr], n: u32, row: u32, column: u32, scalar: Scalar) -> Lower<Expr> {
         let kept = (0..n * n).filter(|at| at / n != row && at % n != column);
         let items: Vec<Expr> = kept.map(|at| items[at as usize].clone()).collect();
-        let (found, _) = self.determinant(&items, n - 1, scalar)?;
-        self.once(found, scalar)
+        let (determinant, _) = self.determinant(&items, n - 1, scalar)?;
+        self.once(determinant, scalar)
     }
 
     fn inverse(&mut self, items: &[Expr], n: u32, scalar: Scalar) -> Lower<Value> {
@@ -591,7 +593,7 @@ impl Lowerer<'_> {
         let one = Expr::Const(scalar, fold::float_bits(scalar, 1.0));
         let (factor, _) = self.arithmetic(Operator::Div, one.clone(), determinant, scalar)?;
         let factor = self.once(factor, scalar)?;
-        let mut found = Vec::new();
+        let mut numbers = Vec::new();
         for row in 0..n {
             for column in 0..n {
                 // The transposed matrix of signed minors.
@@ -603,10 +605,10 @@ impl Lowerer<'_> {
                     let zero = Expr::Const(scalar, 0);
                     self.arithmetic(Operator::Sub, zero, value, scalar)?.0
                 };
-                found.push(value);
+                numbers.push(value);
             }
         }
-        Ok(Value::Tensor(Shape::Matrix(n, n), scalar, found))
+        Ok(Value::Tensor(Shape::Matrix(n, n), scalar, numbers))
     }
 }
 
@@ -617,8 +619,8 @@ pub(super) enum Lane {
 }
 
 fn tensor(shape: Shape, items: Vec<(Expr, Scalar)>, wanted: Option<Scalar>) -> Value {
-    let common = items.iter().map(|one| one.1).reduce(|a, b| if a == b { a } else { a.promote(b) });
+    let common = items.iter().map(|item| item.1).reduce(|a, b| if a == b { a } else { a.promote(b) });
     let scalar = wanted.or(common).expect("there is at least one");
-    let items = items.into_iter().map(|(one, from)| fold::cast(from, scalar, one)).collect();
+    let items = items.into_iter().map(|(item, from)| fold::cast(from, scalar, item)).collect();
     made(Some(shape), scalar, items)
 }

@@ -48,11 +48,11 @@ impl Lowerer<'_> {
                     ast::InterpolatedStringElement::Literal(literal) => {
                         parts.push(Part::Text(literal.value.to_string()))
                     }
-                    ast::InterpolatedStringElement::Interpolation(one) => {
-                        if one.format_spec.is_some() {
+                    ast::InterpolatedStringElement::Interpolation(interpolation) => {
+                        if interpolation.format_spec.is_some() {
                             return Err(unsupported("a format in a text", "print the number as it is"));
                         }
-                        let value = self.expr(&one.expression)?;
+                        let value = self.expr(&interpolation.expression)?;
                         self.value_parts(value, &mut parts)?;
                     }
                 }
@@ -110,12 +110,12 @@ impl Lowerer<'_> {
 
 /// Texts that follow each other as one.
 fn joined(parts: Vec<Part>) -> Vec<Part> {
-    let mut found: Vec<Part> = Vec::new();
+    let mut merged: Vec<Part> = Vec::new();
     for part in parts {
-        match (found.last_mut(), part) {
+        match (merged.last_mut(), part) {
             (Some(Part::Text(before)), Part::Text(text)) => before.push_str(&text),
-            (_, part) => found.push(part),
+            (_, part) => merged.push(part),
         }
     }
-    found
+    merged
 }

@@ -44,7 +44,7 @@ impl Value {
     /// What it is, for people.
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::Constant(one) => describe(one),
+            Self::Constant(constant) => describe(constant),
             Self::Scalar(_, scalar) => format!("a `{scalar}`"),
             Self::Tensor(shape, scalar, _) | Self::Element(_, shape, scalar) => {
                 tensor_text(*shape, Some(*scalar))
@@ -65,18 +65,22 @@ impl Value {
     pub(super) fn expressions_mut(&mut self, each: &mut dyn FnMut(&mut Expr)) {
         match self {
             Self::Constant(_) | Self::Variable(..) => {}
-            Self::Scalar(one, _) => each(one),
+            Self::Scalar(expr, _) => each(expr),
             Self::Tensor(_, _, items) => items.iter_mut().for_each(each),
             Self::Element(place, ..) => place.expressions_mut().for_each(each),
-            Self::Struct(members, _) => members.iter_mut().for_each(|(_, one)| one.expressions_mut(each)),
+            Self::Struct(members, _) => {
+                members.iter_mut().for_each(|(_, member)| member.expressions_mut(each))
+            }
             Self::Tuple(items) | Self::Range(items) => {
-                items.iter_mut().for_each(|one| one.expressions_mut(each));
+                items.iter_mut().for_each(|item| item.expressions_mut(each));
             }
             Self::Ndrange(bounds) => bounds.iter_mut().for_each(|(from, to)| {
                 from.expressions_mut(each);
                 to.expressions_mut(each);
             }),
-            Self::Grouped(one) | Self::Static(one) | Self::Method(one, _) => one.expressions_mut(each),
+            Self::Grouped(inner) | Self::Static(inner) | Self::Method(inner, _) => {
+                inner.expressions_mut(each)
+            }
         }
     }
 }
@@ -128,7 +132,8 @@ pub(super) fn number(
         Constant::Bool(value) => Some((Expr::Const(Scalar::Bool, u64::from(*value)), Scalar::Bool)),
         Constant::Int(value) => {
             let fits = |scalar: Scalar| fold::whole(scalar, fold::wrap(scalar, *value)) == *value;
-            let scalar = [default_int, Scalar::I64, Scalar::U64].into_iter().find(|one| fits(*one));
+            let scalar =
+                [default_int, Scalar::I64, Scalar::U64].into_iter().find(|candidate| fits(*candidate));
             let Some(scalar) = scalar else {
                 return Err(LangError::new(Code::Overflow, format!("`{value}` does not fit into 64 bits")));
             };

@@ -24,11 +24,11 @@ pub fn relax_atomics(kernel: &mut Kernel) {
 fn outermost(kernel: &mut Kernel, block: &mut Block) {
     for statement in &mut block.statements {
         match &mut statement.kind {
-            Kind::Parallel(one) => {
+            Kind::Parallel(loop_stmt) => {
                 // Old values tell the order of changes: a reduction has none.
-                crate::passes::dead::forget_unread(&mut one.body);
-                own_elements(kernel, one);
-                reductions(kernel, one);
+                crate::passes::dead::forget_unread(&mut loop_stmt.body);
+                own_elements(kernel, loop_stmt);
+                reductions(kernel, loop_stmt);
             }
             kind => kind.parts_mut(&mut |_| {}, &mut |inner| outermost(kernel, inner)),
         }
@@ -47,17 +47,17 @@ fn written(block: &Block) -> Vec<&Place> {
 }
 
 /// Makes plain changes of atomics if every element that is written is one that belongs to its iteration.
-fn own_elements(kernel: &mut Kernel, one: &mut Parallel) {
-    let variables = one.variables.clone();
+fn own_elements(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
+    let variables = loop_stmt.variables.clone();
     let owned = |place: &Place| is_own(place, &variables);
-    let places = written(&one.body);
+    let places = written(&loop_stmt.body);
     let Some(first) = places.first() else { return };
     // By the same indices, so that one array by two names is no trouble.
     if !places.iter().all(|place| owned(place) && place.index == first.index) {
         return;
     }
     let mut has_atomics = false;
-    one.body.each(&mut |statement| has_atomics |= matches!(statement.kind, Kind::Atomic(_)));
+    loop_stmt.body.each(&mut |statement| has_atomics |= matches!(statement.kind, Kind::Atomic(_)));
     if !has_atomics {
         return;
     }
@@ -65,7 +65,7 @@ fn own_elements(kernel: &mut Kernel, one: &mut Parallel) {
     // before or after, and now could see neither. Reads of other elements of such arrays keep the atomics.
     let arrays: FxHashSet<ArrayId> = places.iter().map(|place| place.array).collect();
     let mut reads_others = false;
-    one.body.each_expr(&mut |expr| {
+    loop_stmt.body.each_expr(&mut |expr| {
         expr.any(&mut |inner| {
             if let Expr::Load(place) = inner {
                 reads_others |= arrays.contains(&place.array) && !owned(place);
@@ -87,7 +87,7 @@ fn own_elements(kernel: &mut Kernel, one: &mut Parallel) {
             }
         }
     }
-    relax(kernel, &mut one.body);
+    relax(kernel, &mut loop_stmt.body);
 }
 
 /// Whether an element is named by all variables of the loop, each in a dimension of its own.
@@ -117,7 +117,11 @@ fn relax(kernel: &Kernel, block: &mut Block) {
 }
 
 /// What a change makes of a number: it is done in the type of what it is changed with.
-pub(crate) fn combined(op: AtomicOp, (one, scalar): (Expr, Scalar), (other, from): (Expr, Scalar)) -> Expr {
+pub(crate) fn combined(
+    op: AtomicOp,
+    (before, scalar): (Expr, Scalar),
+    (value, from): (Expr, Scalar),
+) -> Expr {
     let (op, is_bits) = match op {
         AtomicOp::Add => (Binary::Add, false),
         AtomicOp::Mul => (Binary::Mul, false),
@@ -132,24 +136,24 @@ pub(crate) fn combined(op: AtomicOp, (one, scalar): (Expr, Scalar), (other, from
         Scalar::Bool if !is_bits => Scalar::I32,
         other => other,
     };
-    let found = fold::binary(op, fold::cast(scalar, wide, one), fold::cast(from, wide, other));
-    fold::cast(wide, scalar, found)
+    let after = fold::binary(op, fold::cast(scalar, wide, before), fold::cast(from, wide, value));
+    fold::cast(wide, scalar, after)
 }
 
 /// Makes reductions of variables, and of elements that are the same for all iterations, that are only
 /// changed in one way.
-fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
+fn reductions(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
     // Variables, and lanes of them that are known: what is done to each.
     let mut ways: FxHashMap<(LocalId, Option<u64>), Option<AtomicOp>> = FxHashMap::default();
     let mut unknown = FxHashSet::default();
     let mut places: Vec<(Place, Option<AtomicOp>)> = Vec::new();
-    let inside = locals_of(&one.body, &one.variables);
-    let certain = certain_statements(&one.body);
+    let inside = locals_of(&loop_stmt.body, &loop_stmt.variables);
+    let certain = certain_statements(&loop_stmt.body);
     // Shares are put together in the type of the target: what is done in another one would show.
     let is_plain = |op: AtomicOp, value: &Expr, scalar: Scalar| {
         value.scalar(kernel) == scalar || scalar.is_float() && matches!(op, AtomicOp::Add | AtomicOp::Mul)
     };
-    one.body.each(&mut |statement| match &statement.kind {
+    loop_stmt.body.each(&mut |statement| match &statement.kind {
         Kind::Atomic(Atomic {
             op,
             target: target @ (AtomicTarget::Local(id) | AtomicTarget::Lane(id, _)),
@@ -172,7 +176,7 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
         }
         Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), value, old }) => {
             // What is not always changed must not be touched: it may not even be there.
-            let is_certain = certain.iter().any(|one| std::ptr::eq(*one, &raw const statement.kind));
+            let is_certain = certain.iter().any(|kind| std::ptr::eq(*kind, &raw const statement.kind));
             let is_plain = is_plain(*op, value, kernel.arrays[place.array as usize].scalar);
             let fits = old.is_none() && is_certain && is_plain && is_invariant(place, &inside);
             match places.iter_mut().find(|(known, _)| known.array == place.array) {
@@ -187,7 +191,7 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
         _ => {}
     });
     let (mut read, mut touched) = (FxHashSet::default(), FxHashSet::default());
-    one.body.each_expr(&mut |expr| {
+    loop_stmt.body.each_expr(&mut |expr| {
         expr.any(&mut |inner| {
             match inner {
                 Expr::Local(id) | Expr::Lane(id, _) => drop(read.insert(*id)),
@@ -197,14 +201,14 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
             false
         });
     });
-    one.body.each(&mut |statement| match &statement.kind {
+    loop_stmt.body.each(&mut |statement| match &statement.kind {
         Kind::Set(id, _) | Kind::SetLane(id, ..) => drop(read.insert(*id)),
         Kind::Store(place, _) => drop(touched.insert(place.array)),
         _ => {}
     });
     // One element by two names, if two arrays are one: only a single array is reduced into.
     let many = places.len() > 1;
-    let mut found = Vec::new();
+    let mut targets = Vec::new();
     for ((id, lane), way) in ways {
         if let Some(op) = way
             && !read.contains(&id)
@@ -214,7 +218,7 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
                 Some(at) => AtomicTarget::Lane(id, Expr::Const(Scalar::I64, at)),
                 None => AtomicTarget::Local(id),
             };
-            found.push((target, op, kernel.locals[id as usize].scalar));
+            targets.push((target, op, kernel.locals[id as usize].scalar));
         }
     }
     for (place, way) in places {
@@ -223,40 +227,41 @@ fn reductions(kernel: &mut Kernel, one: &mut Parallel) {
             && !many
         {
             let scalar = kernel.arrays[place.array as usize].scalar;
-            found.push((AtomicTarget::Place(place), op, scalar));
+            targets.push((AtomicTarget::Place(place), op, scalar));
         }
     }
     // In the order of the program, whatever order the map has.
-    found.sort_by_key(|(target, ..)| match target {
+    targets.sort_by_key(|(target, ..)| match target {
         AtomicTarget::Local(id) => (0, *id, 0),
         AtomicTarget::Lane(id, Expr::Const(_, at)) => (0, *id, *at),
         AtomicTarget::Lane(id, _) => (0, *id, u64::MAX),
         AtomicTarget::Place(place) => (1, place.array, 0),
     });
-    for (target, op, scalar) in found {
+    for (target, op, scalar) in targets {
         if scalar == Scalar::F16 || scalar == Scalar::Bool {
             continue;
         }
         let local = kernel.locals.len() as LocalId;
         kernel.locals.push(Local { name: "share".to_owned(), scalar, lanes: 0 });
-        fold_into(kernel, &mut one.body, &target, op, local, scalar);
-        one.reductions.push(Reduction { op, local, target });
+        fold_into(kernel, &mut loop_stmt.body, &target, op, local, scalar);
+        loop_stmt.reductions.push(Reduction { op, local, target });
     }
 }
 
 /// Statements that every iteration runs.
 fn certain_statements(body: &Block) -> Vec<*const Kind> {
     let leaves = |kind: &Kind| {
-        let one = Block { locals: Vec::new(), statements: vec![Statement { line: 0, kind: kind.clone() }] };
-        let mut found = false;
-        one.each(&mut |inner| {
-            found |= matches!(inner.kind, Kind::Continue | Kind::Leave(_) | Kind::Check { .. })
+        let single =
+            Block { locals: Vec::new(), statements: vec![Statement { line: 0, kind: kind.clone() }] };
+        let mut can_leave = false;
+        single.each(&mut |inner| {
+            can_leave |= matches!(inner.kind, Kind::Continue | Kind::Leave(_) | Kind::Check { .. })
         });
-        found
+        can_leave
     };
     body.statements
         .iter()
-        .map(|one| &one.kind)
+        .map(|statement| &statement.kind)
         .take_while(|kind| !leaves(kind))
         .map(std::ptr::from_ref)
         .collect()
@@ -264,27 +269,27 @@ fn certain_statements(body: &Block) -> Vec<*const Kind> {
 
 /// Locals that iterations have for themselves.
 fn locals_of(body: &Block, variables: &[LocalId]) -> FxHashSet<LocalId> {
-    let mut found: FxHashSet<LocalId> = variables.iter().copied().collect();
-    fn collect(block: &Block, found: &mut FxHashSet<LocalId>) {
-        found.extend(&block.locals);
+    let mut locals: FxHashSet<LocalId> = variables.iter().copied().collect();
+    fn collect(block: &Block, locals: &mut FxHashSet<LocalId>) {
+        locals.extend(&block.locals);
         for statement in &block.statements {
-            found.extend(statement.kind.sets());
-            if let Kind::For(one) = &statement.kind {
-                found.insert(one.variable);
+            locals.extend(statement.kind.sets());
+            if let Kind::For(loop_stmt) = &statement.kind {
+                locals.insert(loop_stmt.variable);
             }
             if let Kind::Atomic(Atomic { old: Some(id), .. }) = &statement.kind {
-                found.insert(*id);
+                locals.insert(*id);
             }
-            statement.kind.parts(&mut |_| {}, &mut |inner| collect(inner, found));
+            statement.kind.parts(&mut |_| {}, &mut |inner| collect(inner, locals));
         }
     }
-    collect(body, &mut found);
-    found
+    collect(body, &mut locals);
+    locals
 }
 
 fn is_invariant(place: &Place, inside: &FxHashSet<LocalId>) -> bool {
     place.expressions().all(|expr| {
-        !expr.any(&mut |one| match one {
+        !expr.any(&mut |inner| match inner {
             Expr::Local(id) | Expr::Lane(id, _) => inside.contains(id),
             Expr::Load(_) => true,
             _ => false,

@@ -9,8 +9,8 @@ pub fn remove_dead(kernel: &mut Kernel) {
     loop {
         let mut read = FxHashSet::default();
         kernel.body.each_expr(&mut |expr| {
-            expr.any(&mut |one| {
-                if let Expr::Local(id) | Expr::Lane(id, _) = one {
+            expr.any(&mut |inner| {
+                if let Expr::Local(id) | Expr::Lane(id, _) = inner {
                     read.insert(*id);
                 }
                 false
@@ -20,8 +20,8 @@ pub fn remove_dead(kernel: &mut Kernel) {
             Kind::Atomic(atomic) => {
                 read.extend(atomic.target.local());
             }
-            Kind::Parallel(one) => {
-                for reduction in &one.reductions {
+            Kind::Parallel(loop_stmt) => {
+                for reduction in &loop_stmt.reductions {
                     read.insert(reduction.local);
                     read.extend(reduction.target.local());
                 }
@@ -60,8 +60,8 @@ fn sweep(block: &mut Block, read: &FxHashSet<LocalId>) -> bool {
 pub(super) fn forget_unread(block: &mut Block) {
     let mut read = FxHashSet::default();
     block.each_expr(&mut |expr| {
-        expr.any(&mut |one| {
-            if let Expr::Local(id) = one {
+        expr.any(&mut |inner| {
+            if let Expr::Local(id) = inner {
                 read.insert(*id);
             }
             false

@@ -79,8 +79,8 @@ fn half(bits: u16) -> f64 {
 
 /// An operation on one number.
 #[must_use]
-pub fn unary(op: Unary, one: Expr) -> Expr {
-    if let Expr::Const(scalar, bits) = one {
+pub fn unary(op: Unary, operand: Expr) -> Expr {
+    if let Expr::Const(scalar, bits) = operand {
         let folded = match op {
             Unary::Not => Some(u64::from(bits == 0)),
             Unary::Neg | Unary::Abs if scalar.is_float() => {
@@ -95,39 +95,39 @@ pub fn unary(op: Unary, one: Expr) -> Expr {
             return Expr::Const(scalar, bits);
         }
     }
-    match (op, one) {
+    match (op, operand) {
         (Unary::Not, Expr::Unary(Unary::Not, inner)) => *inner,
-        (op, one) => Expr::Unary(op, Box::new(one)),
+        (op, operand) => Expr::Unary(op, Box::new(operand)),
     }
 }
 
 /// An operation on two numbers of one type.
 #[must_use]
-pub fn binary(op: Binary, one: Expr, other: Expr) -> Expr {
-    if let (Expr::Const(scalar, a), Expr::Const(_, b)) = (&one, &other)
-        && let Some(found) = constant(op, *scalar, *a, *b)
+pub fn binary(op: Binary, left: Expr, right: Expr) -> Expr {
+    if let (Expr::Const(scalar, a), Expr::Const(_, b)) = (&left, &right)
+        && let Some(folded) = constant(op, *scalar, *a, *b)
     {
-        return found;
+        return folded;
     }
-    match (op, &one, &other) {
+    match (op, &left, &right) {
         // Only of whole numbers: floats have a negative zero, and NaN.
         (
             Binary::Add | Binary::Sub | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr,
             _,
             Expr::Const(scalar, 0),
-        ) if !scalar.is_float() => one,
+        ) if !scalar.is_float() => left,
         (Binary::Add | Binary::BitOr | Binary::BitXor, Expr::Const(scalar, 0), _) if !scalar.is_float() => {
-            other
+            right
         }
         (Binary::Mul | Binary::FloorDiv | Binary::TruncDiv, _, Expr::Const(scalar, 1)) if scalar.is_int() => {
-            one
+            left
         }
-        (Binary::Mul, Expr::Const(scalar, 1), _) if scalar.is_int() => other,
+        (Binary::Mul, Expr::Const(scalar, 1), _) if scalar.is_int() => right,
         // The numbers before them have no effects.
-        (Binary::And, Expr::Const(_, 1), _) | (Binary::Or, Expr::Const(_, 0), _) => other,
-        (Binary::And, Expr::Const(_, 0), _) | (Binary::Or, Expr::Const(_, 1), _) => one,
-        (Binary::And, _, Expr::Const(_, 1)) | (Binary::Or, _, Expr::Const(_, 0)) => one,
-        _ => Expr::Binary(op, Box::new(one), Box::new(other)),
+        (Binary::And, Expr::Const(_, 1), _) | (Binary::Or, Expr::Const(_, 0), _) => right,
+        (Binary::And, Expr::Const(_, 0), _) | (Binary::Or, Expr::Const(_, 1), _) => left,
+        (Binary::And, _, Expr::Const(_, 1)) | (Binary::Or, _, Expr::Const(_, 0)) => left,
+        _ => Expr::Binary(op, Box::new(left), Box::new(right)),
     }
 }
 
@@ -195,11 +195,11 @@ fn constant(op: Binary, scalar: Scalar, a: u64, b: u64) -> Option<Expr> {
 
 /// A number of one type as another.
 #[must_use]
-pub fn cast(from: Scalar, to: Scalar, one: Expr) -> Expr {
+pub fn cast(from: Scalar, to: Scalar, value: Expr) -> Expr {
     if from == to {
-        return one;
+        return value;
     }
-    if let Expr::Const(_, bits) = one {
+    if let Expr::Const(_, bits) = value {
         let bits = match (from.is_float(), to.is_float()) {
             (true, true) => float_bits(to, float(from, bits)),
             (true, false) if to == Scalar::Bool => u64::from(float(from, bits) != 0.0),
@@ -211,7 +211,7 @@ pub fn cast(from: Scalar, to: Scalar, one: Expr) -> Expr {
         };
         return Expr::Const(to, bits);
     }
-    Expr::Cast(to, Box::new(one))
+    Expr::Cast(to, Box::new(value))
 }
 
 /// The nearest whole number towards zero; the last there is beyond the ends, and zero for NaN.
@@ -250,9 +250,9 @@ fn fold_expr(kernel: &Kernel, expr: &mut Expr) {
     expr.children_mut(|child| fold_expr(kernel, child));
     let whole = std::mem::replace(expr, Expr::Const(Scalar::Bool, 0));
     *expr = match whole {
-        Expr::Unary(op, one) => unary(op, *one),
-        Expr::Binary(op, one, other) => binary(op, *one, *other),
-        Expr::Cast(to, one) => cast(one.scalar(kernel), to, *one),
+        Expr::Unary(op, operand) => unary(op, *operand),
+        Expr::Binary(op, left, right) => binary(op, *left, *right),
+        Expr::Cast(to, value) => cast(value.scalar(kernel), to, *value),
         Expr::Select(parts) => {
             let [condition, then, otherwise] = *parts;
             select(condition, then, otherwise)

@@ -40,10 +40,10 @@ impl Held {
 
     /// Whether an object is the one that is held.
     #[inline]
-    pub(crate) fn is(&self, found: *mut ffi::PyObject) -> bool {
+    pub(crate) fn is(&self, object: *mut ffi::PyObject) -> bool {
         match self {
-            Self::Strong(known) => known.as_ptr() == found,
-            Self::Weak { address, reference } => *address == found && is_alive(reference),
+            Self::Strong(known) => known.as_ptr() == object,
+            Self::Weak { address, reference } => *address == object && is_alive(reference),
         }
     }
 

@@ -116,11 +116,11 @@ impl FunctionState {
         // SAFETY: the very function that the state was made of.
         let (parts, dicts) = unsafe { Self::read(function) };
         let known = |held: &Option<Held>| held.as_ref().map_or(std::ptr::null_mut(), Held::owned);
-        self.parts.iter().zip(parts).all(|(held, found)| known(held) == found)
-            && self.dicts.iter().zip(dicts).all(|(held, found)| match held {
-                Some(held) => held.owned() == found,
+        self.parts.iter().zip(parts).all(|(held, part)| known(held) == part)
+            && self.dicts.iter().zip(dicts).all(|(held, dict)| match held {
+                Some(held) => held.owned() == dict,
                 // SAFETY: what a live function has is null or a live object.
-                None => unsafe { is_empty(found) },
+                None => unsafe { is_empty(dict) },
             })
     }
 }
@@ -141,9 +141,9 @@ fn cell_content<'py>(function: &Bound<'py, PyAny>, at: usize) -> Option<Bound<'p
 
 /// Whether what was found is what was held.
 #[inline]
-fn same(known: Option<&Held>, found: Option<*mut ffi::PyObject>) -> bool {
-    match (known, found) {
-        (Some(known), Some(found)) => known.is(found),
+fn same(known: Option<&Held>, current: Option<*mut ffi::PyObject>) -> bool {
+    match (known, current) {
+        (Some(known), Some(current)) => known.is(current),
         (None, None) => true,
         _ => false,
     }
@@ -213,7 +213,7 @@ impl Check {
                 }
                 let all = entries.iter().all(|(name, known)| {
                     match dict_get(dict.as_any().as_borrowed(), name.bind(py)) {
-                        Ok(found) => same(known.as_ref(), found.map(|found| found.as_ptr())),
+                        Ok(value) => same(known.as_ref(), value.map(|value| value.as_ptr())),
                         Err(_) => false,
                     }
                 });
@@ -251,8 +251,9 @@ impl Check {
                 let mut position = 0;
                 let all = dict_len(dict) == items.len()
                     && items.iter().all(|(key, value)| {
-                        dict_next(dict, &mut position)
-                            .is_some_and(|(found, item)| key.is(found.as_ptr()) && value.is(item.as_ptr()))
+                        dict_next(dict, &mut position).is_some_and(|(current, item)| {
+                            key.is(current.as_ptr()) && value.is(item.as_ptr())
+                        })
                     });
                 if all {
                     *version = now.unwrap_or(0);
@@ -260,11 +261,11 @@ impl Check {
                 all
             }
             Self::Set { set, items } => {
-                let Ok(found) = set.bind(py).try_iter() else { return false };
+                let Ok(elements) = set.bind(py).try_iter() else { return false };
                 let mut known = items.iter();
-                for one in found {
-                    let Ok(one) = one else { return false };
-                    if !known.next().is_some_and(|known| known.is(one.as_ptr())) {
+                for element in elements {
+                    let Ok(element) = element else { return false };
+                    if !known.next().is_some_and(|known| known.is(element.as_ptr())) {
                         return false;
                     }
                 }
@@ -275,7 +276,7 @@ impl Check {
                 let Some(object) = object.get(py) else { return false };
                 object.get_type_ptr() == *class
                     && members.iter().all(|(member, known)| match member.read(&object) {
-                        Ok(found) => same(known.as_ref(), found.map(|found| found.as_ptr())),
+                        Ok(value) => same(known.as_ref(), value.map(|value| value.as_ptr())),
                         Err(_) => false,
                     })
                     && count.is_none_or(|count| crate::member::count(&object) == Some(count))
@@ -370,8 +371,8 @@ impl Guards {
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = dict.py();
         let version = dict_version(dict).unwrap_or(0);
-        let found = dict_get(dict.as_any().as_borrowed(), name)?.map(|found| found.to_owned());
-        let held = found.as_ref().map(Held::of);
+        let value = dict_get(dict.as_any().as_borrowed(), name)?.map(|value| value.to_owned());
+        let held = value.as_ref().map(Held::of);
         let added = self.watched.with(py, false, |Watched { checks, .. }| {
             let known = checks.iter_mut().find_map(|check| match check {
                 Check::Names { dict: known, version, entries } if known.is(dict) => Some((version, entries)),
@@ -394,7 +395,7 @@ impl Guards {
             true
         });
         debug_assert!(added);
-        PyTuple::new(py, found)
+        PyTuple::new(py, value)
     }
 
     /// Reads a closure cell of a function: a tuple of its content, or an empty one.
@@ -404,10 +405,10 @@ impl Guards {
         if function.get_type_ptr() != &raw mut ffi::PyFunction_Type {
             return Err(PyTypeError::new_err("expected a function"));
         }
-        let found = cell_content(function, at);
-        let content = found.as_ref().map(Held::of);
+        let value = cell_content(function, at);
+        let content = value.as_ref().map(Held::of);
         self.add(py, Check::Cell { function: Held::of(function), at, content });
-        PyTuple::new(py, found)
+        PyTuple::new(py, value)
     }
 
     /// Watches what a function is made of; returns whether it has attributes of its own.
@@ -447,12 +448,12 @@ impl Guards {
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let py = object.py();
         let member = Member::new(&object.get_type(), name);
-        let Ok(found) = member.read(object) else { return Ok(None) };
-        let found = found.map(|found| found.to_owned());
-        let members = vec![(member, found.as_ref().map(Held::of))];
+        let Ok(value) = member.read(object) else { return Ok(None) };
+        let value = value.map(|value| value.to_owned());
+        let members = vec![(member, value.as_ref().map(Held::of))];
         let (held, class) = (Held::of(object), object.get_type_ptr());
         self.add(py, Check::Members { object: held, class, members, count: None });
-        PyTuple::new(py, found).map(Some)
+        PyTuple::new(py, value).map(Some)
     }
 
     /// Watches a value and everything in it; false if some of that cannot be watched.
@@ -474,7 +475,7 @@ impl Guards {
         // SAFETY: garbage is collected with the interpreter's lock held.
         let py = unsafe { Python::assume_attached() };
         self.watched.with(py, Ok(()), |watched| {
-            watched.recheck.iter().try_for_each(|one| visit.call(one))?;
+            watched.recheck.iter().try_for_each(|recheck| visit.call(recheck))?;
             watched.checks.iter().try_for_each(|check| check.traverse(&visit))
         })
     }

@@ -28,13 +28,13 @@ const SPEAKS_FOR_ITSELF: &[&str] = &[
 /// Members with what they hold; nothing if that cannot be told.
 fn read(object: &Bound<'_, PyAny>, names: &[Bound<'_, PyString>]) -> Option<Vec<(Member, Option<Held>)>> {
     let class = object.get_type();
-    let mut found = Vec::with_capacity(names.len());
+    let mut members = Vec::with_capacity(names.len());
     for name in names {
         let member = Member::new(&class, name);
         let value = member.read(object).ok()?.map(|value| Held::of(&value));
-        found.push((member, value));
+        members.push((member, value));
     }
-    Some(found)
+    Some(members)
 }
 
 /// Watches a value and everything in it.
@@ -92,8 +92,8 @@ pub(super) fn value(guards: &Guards, value: &Bound<'_, PyAny>) -> PyResult<bool>
             let Some(names) = attribute_names(&value)? else { return Ok(false) };
             let Some(members) = read(&value, &names) else { return Ok(false) };
             for (member, _) in &members {
-                if let Ok(Some(found)) = member.read(&value) {
-                    pending.push(found.to_owned());
+                if let Ok(Some(attribute)) = member.read(&value) {
+                    pending.push(attribute.to_owned());
                 }
             }
             let Some(count) = member::count(&value) else { return Ok(false) };
@@ -182,8 +182,8 @@ fn is_plain_instance(value: &Bound<'_, PyAny>) -> PyResult<bool> {
                 continue;
             }
             // What `dataclasses` writes for frozen classes with slots hands out the fields.
-            let made = own.get_item(*name)?.getattr_opt(intern!(py, "__module__"))?;
-            if !made.is_some_and(|made| made.eq("dataclasses").unwrap_or(false)) {
+            let module = own.get_item(*name)?.getattr_opt(intern!(py, "__module__"))?;
+            if !module.is_some_and(|module| module.eq("dataclasses").unwrap_or(false)) {
                 return Ok(false);
             }
         }

@@ -102,8 +102,8 @@ impl From<bool> for Verdict {
 
 impl Verdict {
     #[cold]
-    fn of(py: Python<'_>, found: PyResult<bool>) -> Self {
-        match found {
+    fn of(py: Python<'_>, outcome: PyResult<bool>) -> Self {
+        match outcome {
             Ok(passes) => passes.into(),
             Err(error) => {
                 error.restore(py);
@@ -127,45 +127,45 @@ fn divisibility(value: *mut ffi::PyObject, by: i64) -> Option<Divisibility> {
 
 /// Whether two objects are equal values of one builtin type that cannot change, or short tuples of such.
 /// Anything else may have changed, even if it is the same object.
-pub(super) fn equal(known: *mut ffi::PyObject, found: *mut ffi::PyObject) -> bool {
-    equal_within(known, found, 4)
+pub(super) fn equal(known: *mut ffi::PyObject, value: *mut ffi::PyObject) -> bool {
+    equal_within(known, value, 4)
 }
 
-fn equal_within(known: *mut ffi::PyObject, found: *mut ffi::PyObject, levels: u32) -> bool {
+fn equal_within(known: *mut ffi::PyObject, value: *mut ffi::PyObject, levels: u32) -> bool {
     // SAFETY: live objects. Comparing exact builtins runs no Python code.
     unsafe {
         let class = ffi::Py_TYPE(known);
-        if class != ffi::Py_TYPE(found) {
+        if class != ffi::Py_TYPE(value) {
             return false;
         }
         if class == &raw mut ffi::PyFloat_Type {
             // Zeros of both signs and all NaNs are told apart by their bits.
-            return ffi::PyFloat_AS_DOUBLE(known).to_bits() == ffi::PyFloat_AS_DOUBLE(found).to_bits();
+            return ffi::PyFloat_AS_DOUBLE(known).to_bits() == ffi::PyFloat_AS_DOUBLE(value).to_bits();
         }
         if class == &raw mut ffi::PyBool_Type || known == ffi::Py_None() || known == ffi::Py_Ellipsis() {
-            return known == found;
+            return known == value;
         }
         if class == &raw mut ffi::PyComplex_Type {
-            let bits = |one| {
-                (ffi::PyComplex_RealAsDouble(one).to_bits(), ffi::PyComplex_ImagAsDouble(one).to_bits())
+            let bits = |number| {
+                (ffi::PyComplex_RealAsDouble(number).to_bits(), ffi::PyComplex_ImagAsDouble(number).to_bits())
             };
-            return bits(known) == bits(found);
+            return bits(known) == bits(value);
         }
         // A tuple by another name is one as well, if it has nothing else.
         let is_tuple = class == &raw mut ffi::PyTuple_Type
             || ffi::PyTuple_Check(known) != 0 && (*class).tp_dictoffset == 0 && is_target(class);
         if is_tuple {
             let length = ffi::PyTuple_GET_SIZE(known);
-            let item = |at| (ffi::PyTuple_GET_ITEM(known, at), ffi::PyTuple_GET_ITEM(found, at));
+            let item = |at| (ffi::PyTuple_GET_ITEM(known, at), ffi::PyTuple_GET_ITEM(value, at));
             return levels > 0
-                && length == ffi::PyTuple_GET_SIZE(found)
+                && length == ffi::PyTuple_GET_SIZE(value)
                 && length <= 16
                 && (0..length).all(|at| equal_within(item(at).0, item(at).1, levels - 1));
         }
         let plain = class == &raw mut ffi::PyLong_Type
             || class == &raw mut ffi::PyUnicode_Type
             || class == &raw mut ffi::PyBytes_Type;
-        plain && (known == found || ffi::PyObject_RichCompareBool(known, found, ffi::Py_EQ) == 1)
+        plain && (known == value || ffi::PyObject_RichCompareBool(known, value, ffi::Py_EQ) == 1)
     }
 }
 
@@ -319,7 +319,7 @@ impl Check {
         &self,
         py: Python<'_>,
         class: *mut ffi::PyTypeObject,
-        found: *mut ffi::PyObject,
+        value: *mut ffi::PyObject,
     ) -> Verdict {
         match self {
             Self::Absent | Self::Exact(_) | Self::Numpy(_) | Self::Own(..) => Verdict::Fail,
@@ -333,42 +333,42 @@ impl Check {
             }
             Self::Whole(known, version, count) => {
                 // SAFETY: a live object.
-                let found = unsafe { Borrowed::from_ptr(py, found) };
+                let value = unsafe { Borrowed::from_ptr(py, value) };
                 (is(known, class)
                     && type_version(known.bind(py)) == *version
-                    && member::count(&found) == Some(*count))
+                    && member::count(&value) == Some(*count))
                 .into()
             }
-            Self::Equal(known) => equal(known.as_ptr(), found).into(),
-            Self::Same(known) => known.is(found).into(),
+            Self::Equal(known) => equal(known.as_ptr(), value).into(),
+            Self::Same(known) => known.is(value).into(),
             Self::Tuple(length) => {
                 // SAFETY: a static type is compared, and the length of an exact tuple is read.
-                unsafe { class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(found) == *length }
+                unsafe { class == &raw mut ffi::PyTuple_Type && ffi::PyTuple_GET_SIZE(value) == *length }
                     .into()
             }
             Self::NamedTuple(known, length) => {
                 // SAFETY: the class is one of tuples.
-                unsafe { is(known, class) && ffi::PyTuple_GET_SIZE(found) == *length }.into()
+                unsafe { is(known, class) && ffi::PyTuple_GET_SIZE(value) == *length }.into()
             }
             Self::Divides(by, known) => {
-                (class == &raw mut ffi::PyLong_Type && divisibility(found, *by) == Some(*known)).into()
+                (class == &raw mut ffi::PyLong_Type && divisibility(value, *by) == Some(*known)).into()
             }
             Self::Exchange(tensor) => {
                 let (known, spec) = &**tensor;
                 // SAFETY: a live object.
-                let found = unsafe { Borrowed::from_ptr(py, found) };
+                let value = unsafe { Borrowed::from_ptr(py, value) };
                 if !is(known, class) {
                     return Verdict::Fail;
                 }
-                match spec.fits(&found) {
+                match spec.fits(&value) {
                     Ok(fitting) => fitting.is_some().into(),
                     Err(error) => Verdict::of(py, Err(error)),
                 }
             }
             Self::Signature { of, expected } => {
                 // SAFETY: a live object; it is owned while Python code runs.
-                let found = unsafe { Bound::from_borrowed_ptr(py, found) };
-                let same = of.bind(py).call1((found,)).and_then(|answer| answer.eq(expected));
+                let value = unsafe { Bound::from_borrowed_ptr(py, value) };
+                let same = of.bind(py).call1((value,)).and_then(|answer| answer.eq(expected));
                 Verdict::of(py, same)
             }
         }
@@ -425,13 +425,13 @@ impl ArgumentGuard {
                         return self.last.get();
                     }
                 }
-                let found = match member.read_from(&object, &owner.attributes) {
-                    Ok(Some(found)) => found.as_ptr(),
+                let value = match member.read_from(&object, &owner.attributes) {
+                    Ok(Some(value)) => value.as_ptr(),
                     Ok(None) | Err(_) => std::ptr::null_mut(),
                 };
-                self.last.set(found);
+                self.last.set(value);
                 *searched = true;
-                return found;
+                return value;
             }
         }
         match &self.source {
@@ -447,25 +447,25 @@ impl ArgumentGuard {
     ///
     /// `found` is null or a live object.
     #[inline(always)]
-    unsafe fn passes(&self, py: Python<'_>, found: *mut ffi::PyObject) -> Verdict {
-        if found.is_null() {
+    unsafe fn passes(&self, py: Python<'_>, value: *mut ffi::PyObject) -> Verdict {
+        if value.is_null() {
             return matches!(self.check, Check::Absent).into();
         }
         // SAFETY: as the caller promises; the type is compared before an array is read.
-        let class = unsafe { ffi::Py_TYPE(found) };
+        let class = unsafe { ffi::Py_TYPE(value) };
         if let Check::Numpy(spec) = &self.check {
             // SAFETY: as above.
-            return unsafe { spec.fits(class, found) }.into();
+            return unsafe { spec.fits(class, value) }.into();
         }
         if let Check::Own(known, spec) = &self.check {
             // SAFETY: as the caller promises; the type says what it is.
-            return (class == *known && unsafe { own(py, found) }.spec == *spec).into();
+            return (class == *known && unsafe { own(py, value) }.spec == *spec).into();
         }
         if let Check::Exact(known) = &self.check {
             return is(known, class).into();
         }
         // SAFETY: as the caller promises.
-        unsafe { self.check.passes(py, class, found) }
+        unsafe { self.check.passes(py, class, value) }
     }
 
     /// The objects that the guard owns, for the collector.
@@ -553,12 +553,12 @@ pub(super) unsafe fn pass_quietly(
     for (at, guard) in guards.iter().enumerate() {
         // SAFETY: as the caller promises; the guards before this one have passed, now or before.
         unsafe {
-            let found = guard.find(py, arguments, values, guards, &mut owner, &mut searched);
-            values[at] = found;
-            if !guard.runs_python && guard.passes(py, found) != Verdict::Pass {
+            let value = guard.find(py, arguments, values, guards, &mut owner, &mut searched);
+            values[at] = value;
+            if !guard.runs_python && guard.passes(py, value) != Verdict::Pass {
                 return false;
             }
-            if found.is_null() && guard.runs_python {
+            if value.is_null() && guard.runs_python {
                 return false;
             }
         }
@@ -586,12 +586,12 @@ pub(super) unsafe fn pass<'py>(
     for (at, guard) in guards.iter().enumerate() {
         // SAFETY: as the caller promises; the guards before this one have passed.
         unsafe {
-            let found = guard.find(py, arguments, values, guards, &mut owner, &mut searched);
-            values[at] = found;
+            let value = guard.find(py, arguments, values, guards, &mut owner, &mut searched);
+            values[at] = value;
             if let Some(kept) = &mut kept {
-                kept.push(Bound::from_borrowed_ptr_or_opt(py, found));
+                kept.push(Bound::from_borrowed_ptr_or_opt(py, value));
             }
-            match guard.passes(py, found) {
+            match guard.passes(py, value) {
                 Verdict::Pass => {}
                 verdict => return verdict,
             }

@@ -314,9 +314,9 @@ type TensorText = (String, i32, String, i32, Option<bool>, bool);
 #[pyfunction]
 #[pyo3(signature = (array, multiple, /))]
 pub(crate) fn _array_spec(array: &Bound<'_, PyAny>, multiple: u32) -> PyResult<Option<TensorText>> {
-    Ok(ExchangeSpec::of(array, multiple)?.map(|found| {
-        let (dtype, ndim, layout, device) = as_text(found.spec);
-        (dtype, ndim, layout, device, found.needs_grad, found.alignment.aligned)
+    Ok(ExchangeSpec::of(array, multiple)?.map(|exchange| {
+        let (dtype, ndim, layout, device) = as_text(exchange.spec);
+        (dtype, ndim, layout, device, exchange.needs_grad, exchange.alignment.aligned)
     }))
 }
 

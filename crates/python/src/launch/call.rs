@@ -48,7 +48,7 @@ impl<'py> Kernel<'py> {
                     if at > 0 {
                         self.with(|state| {
                             // Another call may have moved it meanwhile.
-                            if state.contexts.get(at).is_some_and(|found| Rc::ptr_eq(found, &context)) {
+                            if state.contexts.get(at).is_some_and(|known| Rc::ptr_eq(known, &context)) {
                                 state.contexts[..=at].rotate_right(1);
                             }
                         });
@@ -91,8 +91,8 @@ impl<'py> Kernel<'py> {
         for _ in 0..COMPILES {
             let context = self.context()?;
             // SAFETY: as the caller promises.
-            let found = unsafe { self.call_in(&context, &parameters, arguments, count, keywords, start)? };
-            if let Some(result) = found {
+            let outcome = unsafe { self.call_in(&context, &parameters, arguments, count, keywords, start)? };
+            if let Some(result) = outcome {
                 return Ok(result);
             }
         }
@@ -152,28 +152,31 @@ impl<'py> Kernel<'py> {
             let mut at = 0;
             while let Some(entry) = context.entry(at) {
                 // SAFETY: as the caller promises.
-                let found = unsafe { self.try_entry(context, &entry, at, request, attempt == 0)? };
-                if found.is_some() {
-                    return Ok(found);
+                let result = unsafe { self.try_entry(context, &entry, at, request, attempt == 0)? };
+                if result.is_some() {
+                    return Ok(result);
                 }
                 at += 1;
             }
             // SAFETY: as the caller promises.
             let bound = PyTuple::new(
                 self.py,
-                request.arguments.iter().map(|one| unsafe { Bound::from_borrowed_ptr(self.py, *one) }),
+                request
+                    .arguments
+                    .iter()
+                    .map(|argument| unsafe { Bound::from_borrowed_ptr(self.py, *argument) }),
             )?;
             self.with(|state| {
                 state.hits = 0;
                 state.busy.push(Rc::clone(context));
             });
-            let made = self.dispatcher().call_method1(intern!(self.py, "miss"), (&context.token, bound));
+            let compiled = self.dispatcher().call_method1(intern!(self.py, "miss"), (&context.token, bound));
             self.with(|state| {
                 if let Some(at) = state.busy.iter().rposition(|busy| Rc::ptr_eq(busy, context)) {
                     state.busy.swap_remove(at);
                 }
             });
-            if !made?.is_truthy()? {
+            if !compiled?.is_truthy()? {
                 return Ok(None);
             }
         }

@@ -78,7 +78,7 @@ pub(crate) fn _add_context(
         return Err(PyTypeError::new_err("a context without guards would hold for ever"));
     }
     let target = target.get_item(0).ok().map(Bound::unbind);
-    let defaults = defaults.iter().map(|one| one.get_item(0).ok().map(Bound::unbind)).collect();
+    let defaults = defaults.iter().map(|default| default.get_item(0).ok().map(Bound::unbind)).collect();
     let dropped = kernel.with(|state| {
         // The same context, looked at anew: what was loaded for it is good.
         let at = state.contexts.iter().position(|context| context.token.is(&token));
@@ -159,8 +159,8 @@ fn call_from<'py>(
     let keywords = if names.is_empty() { std::ptr::null_mut() } else { names.as_ptr() };
     // SAFETY: the arguments are owned here for the call, and laid out as those of a vectorcall.
     unsafe {
-        let found = kernel.call(pointers.as_ptr(), arguments.len(), keywords, start)?;
-        Ok(Bound::from_owned_ptr(object.py(), found))
+        let result = kernel.call(pointers.as_ptr(), arguments.len(), keywords, start)?;
+        Ok(Bound::from_owned_ptr(object.py(), result))
     }
 }
 
@@ -187,31 +187,31 @@ pub(crate) fn _find_executable<'py>(
     let kernel = kernel(object)?;
     let last =
         kernel.with(|state| state.contexts.first().map(|context| (Rc::clone(context), context.entry(0))));
-    let found = call_from(object, arguments, named, Start::Nowhere)?;
+    let executable = call_from(object, arguments, named, Start::Nowhere)?;
     // What was launched last stays the last one.
     if let Some((context, Some(entry))) = last {
         kernel.with(|state| {
-            if let Some(at) = state.contexts.iter().position(|one| Rc::ptr_eq(one, &context)) {
+            if let Some(at) = state.contexts.iter().position(|known| Rc::ptr_eq(known, &context)) {
                 state.contexts[..=at].rotate_right(1);
             }
         });
-        let at = context.entries.borrow().iter().position(|one| Rc::ptr_eq(one, &entry));
+        let at = context.entries.borrow().iter().position(|known| Rc::ptr_eq(known, &entry));
         if let Some(at) = at {
             context.use_first(at, &entry);
         }
     }
-    Ok(found)
+    Ok(executable)
 }
 
 /// What the loader made for the last call; nothing if there was none.
 #[pyfunction]
 #[pyo3(signature = (object, /))]
 pub(crate) fn _last_executable(object: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let found = kernel(object)?.with(|state| {
+    let entry = kernel(object)?.with(|state| {
         let context = if state.launches > 0 { state.contexts.first() } else { None };
         context.and_then(|context| context.entry(0))
     });
-    Ok(found.map(|entry| entry.executable(object.py())))
+    Ok(entry.map(|entry| entry.executable(object.py())))
 }
 
 /// Says what instances have of a kernel that is a method: what `binder(kernel, instance)` returns.

@@ -108,7 +108,7 @@ impl Context {
     #[inline]
     pub(super) fn is_now(&self, py: Python<'_>, target: Option<&Py<PyAny>>) -> PyResult<bool> {
         let same_target = match (&self.target, target) {
-            (Some(known), Some(found)) => equal(known.as_ptr(), found.as_ptr()),
+            (Some(known), Some(current)) => equal(known.as_ptr(), current.as_ptr()),
             (None, None) => true,
             _ => false,
         };
@@ -136,7 +136,7 @@ impl Context {
     pub(super) fn use_first(&self, at: usize, entry: &Rc<Entry>) {
         let mut entries = self.entries.borrow_mut();
         // Another call may have moved it meanwhile.
-        if entries.get(at).is_some_and(|found| Rc::ptr_eq(found, entry)) {
+        if entries.get(at).is_some_and(|known| Rc::ptr_eq(known, entry)) {
             entries[..=at].rotate_right(1);
         }
     }

@@ -91,9 +91,9 @@ unsafe extern "C" fn traverse(
                 }
             }
         }
-        for one in all {
-            if !one.is_null() {
-                let status = visit(one, argument);
+        for reference in all {
+            if !reference.is_null() {
+                let status = visit(reference, argument);
                 if status != 0 {
                     return status;
                 }
@@ -164,8 +164,8 @@ pub(crate) fn _kernel_type<'py>(base: &Bound<'py, PyType>) -> PyResult<Bound<'py
     const T_PYSSIZET: c_int = 19;
 
     let py = base.py();
-    if let Some(found) = TYPE.get(py) {
-        return Ok(found.bind(py).clone());
+    if let Some(kernel_type) = TYPE.get(py) {
+        return Ok(kernel_type.bind(py).clone());
     }
     let member = |name: *const c_char, offset: usize| ffi::PyMemberDef {
         name,

@@ -120,7 +120,9 @@ impl NativeCall {
             OutputKind::Nothing => OutputKind::Nothing,
             OutputKind::One(kind) => OutputKind::One(*kind),
             OutputKind::Many(kinds, build) => OutputKind::Many(kinds.clone(), build.clone_ref(py)),
-            OutputKind::Choice(all) => OutputKind::Choice(all.iter().map(|one| one.clone_ref(py)).collect()),
+            OutputKind::Choice(all) => {
+                OutputKind::Choice(all.iter().map(|choice| choice.clone_ref(py)).collect())
+            }
         };
         // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
         // it there for as long as `keep` lives.
@@ -172,7 +174,7 @@ impl NativeCall {
         if careful || self.runs_python {
             // SAFETY: as the caller promises: what members hold is owned from the last look at them on.
             unsafe {
-                let own = |one: &*mut ffi::PyObject| Bound::from_borrowed_ptr_or_opt(py, *one);
+                let own = |pointer: &*mut ffi::PyObject| Bound::from_borrowed_ptr_or_opt(py, *pointer);
                 let before: Vec<_> = values.iter().map(own).collect();
                 for (place, (guard, slot)) in
                     self.slots.iter().enumerate().filter(|(_, slot)| slot.1.is_number())
@@ -226,7 +228,7 @@ impl NativeCall {
             OutputKind::Nothing => py.None().into_ptr(),
             OutputKind::One(kind) => kind.read(py, result(0)),
             OutputKind::Choice(all) => match usize::try_from(result(0)).ok().and_then(|at| all.get(at)) {
-                Some(found) => found.clone_ref(py).into_ptr(),
+                Some(choice) => choice.clone_ref(py).into_ptr(),
                 None => return Err(PyRuntimeError::new_err("the kernel chose what is not there")),
             },
             OutputKind::Many(kinds, build) => {
@@ -242,9 +244,9 @@ impl NativeCall {
 
     /// Where to begin, as whoever made the code knows it.
     pub(super) fn start(&self, py: Python<'_>, start: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let found = self.keep.bind(py).call_method1(intern!(py, "start_of"), (start,))?.extract::<u64>()?;
+        let index = self.keep.bind(py).call_method1(intern!(py, "start_of"), (start,))?.extract::<u64>()?;
         match &self.output {
-            OutputKind::Choice(all) if (found as usize) < all.len() => Ok(found),
+            OutputKind::Choice(all) if (index as usize) < all.len() => Ok(index),
             _ => Err(PyRuntimeError::new_err("native code begins where it cannot")),
         }
     }
@@ -325,7 +327,7 @@ impl Slot {
                 })
             }
             Self::Scalar(Scalar::F64) => double(py, value).map(f64::to_bits),
-            Self::Scalar(Scalar::F32) => double(py, value).map(|found| u64::from((found as f32).to_bits())),
+            Self::Scalar(Scalar::F32) => double(py, value).map(|number| u64::from((number as f32).to_bits())),
             Self::Scalar(scalar) => {
                 // SAFETY: a live object.
                 let value = unsafe { Borrowed::from_ptr(py, value) };
@@ -334,17 +336,17 @@ impl Slot {
             Self::Int => {
                 let mut overflow = 0;
                 // SAFETY: an int or something that `__index__` turns into one; errors are looked at.
-                let found = unsafe { ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow) };
+                let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow) };
                 if overflow != 0 {
                     return Err(PyOverflowError::new_err("an int does not fit into 64 bits"));
                 }
                 match PyErr::take(py) {
-                    Some(error) if found == -1 => Err(error),
-                    _ => Ok(found as u64),
+                    Some(error) if number == -1 => Err(error),
+                    _ => Ok(number as u64),
                 }
             }
             Self::Double => double(py, value).map(f64::to_bits),
-            Self::Single => double(py, value).map(|found| u64::from((found as f32).to_bits())),
+            Self::Single => double(py, value).map(|number| u64::from((number as f32).to_bits())),
         }
     }
 }
@@ -352,13 +354,13 @@ impl Slot {
 #[inline]
 fn double(py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<f64> {
     // SAFETY: a live object; errors are looked at.
-    let found = unsafe { ffi::PyFloat_AsDouble(value) };
-    if found == -1.0
+    let number = unsafe { ffi::PyFloat_AsDouble(value) };
+    if number == -1.0
         && let Some(error) = PyErr::take(py)
     {
         return Err(error);
     }
-    Ok(found)
+    Ok(number)
 }
 
 #[cold]

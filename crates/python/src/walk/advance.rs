@@ -140,8 +140,8 @@ impl<'a, 'py> Walk<'a, 'py> {
                 let tag = if self.config.observable { tag::ITEMS } else { tag::DICT };
                 return self.open_pairs(&owner, tag, pairs, true);
             };
-            let found = open::field(&frame.owner, &known.plan, field)?;
-            match found {
+            let value = open::field(&frame.owner, &known.plan, field)?;
+            match value {
                 Some(value) => self.visit(value, 0)?,
                 None if !field.may_be_computed() => self.absent(),
                 None => self.visit_computed(field)?,

@@ -371,15 +371,15 @@ pub(crate) fn without_elements(object: &Bound<'_, PyAny>, is_read: bool) -> Walk
 /// its type gives way in promotion.
 pub(crate) fn marks<'py>(object: &Bound<'py, PyAny>) -> Walked<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
     let py = object.py();
-    let mut found = Vec::new();
+    let mut marks = Vec::new();
     for name in ["requires_grad", "weak_type"] {
         if let Some(mark) = object.getattr_opt(name)?
             && mark.extract::<bool>().unwrap_or(false)
         {
-            found.push((PyString::intern(py, name).into_any(), mark));
+            marks.push((PyString::intern(py, name).into_any(), mark));
         }
     }
-    Ok(found)
+    Ok(marks)
 }
 
 /// Writes an array by specification.

@@ -114,8 +114,8 @@ pub(crate) fn given_rule<'py>(
             if is_enum && !is_instance_of(&base, "enum", "EnumMeta")? {
                 continue;
             }
-            if let Some(found) = config.overrides.iter().find(|given| given.class.bind(py).is(&base)) {
-                return Ok(Some(found.rule.bind(py).clone()));
+            if let Some(given) = config.overrides.iter().find(|given| given.class.bind(py).is(&base)) {
+                return Ok(Some(given.rule.bind(py).clone()));
             }
             // The most specific rule wins, and those that are built in are rules, too.
             if is_enum || has_own_rule(base.cast().map_err(PyErr::from)?)? {
@@ -133,12 +133,12 @@ fn user_rule<'py>(config: &Config, class: &Bound<'py, PyType>) -> Walked<Option<
     if let Some(rule) = given_rule(config, class)? {
         return Ok(Some(rule));
     }
-    let Some(found) = class_attribute(class, "__fingerprint__")?.filter(|rule| !rule.is_none()) else {
+    let Some(attribute) = class_attribute(class, "__fingerprint__")?.filter(|rule| !rule.is_none()) else {
         return Ok(None);
     };
     // A static or class method is found through the class; anything else is taken as it is.
-    let rule = if found.is_callable() || found.cast::<Description>().is_ok() {
-        found
+    let rule = if attribute.is_callable() || attribute.cast::<Description>().is_ok() {
+        attribute
     } else {
         class.getattr(intern!(py, "__fingerprint__"))?
     };
@@ -176,7 +176,9 @@ fn has_own_rule(class: &Bound<'_, PyType>) -> PyResult<bool> {
         ("numpy", "ndarray"),
         ("numpy", "dtype"),
     ];
-    Ok(LIBRARY.iter().any(|(module, name)| loaded(class.py(), module, name).is_some_and(|one| one.is(class))))
+    Ok(LIBRARY
+        .iter()
+        .any(|(module, name)| loaded(class.py(), module, name).is_some_and(|known| known.is(class))))
 }
 
 fn is_instance_of(object: &Bound<'_, PyAny>, module: &str, name: &str) -> PyResult<bool> {
@@ -411,8 +413,8 @@ pub(super) fn class_attribute<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     for base in class.mro() {
         let namespace = base.getattr(intern!(class.py(), "__dict__"))?;
-        if let Ok(found) = namespace.get_item(name) {
-            return Ok(Some(found));
+        if let Ok(value) = namespace.get_item(name) {
+            return Ok(Some(value));
         }
     }
     Ok(None)
@@ -456,7 +458,8 @@ fn cached_properties(class: &Bound<'_, PyType>) -> PyResult<Vec<Py<PyString>>> {
             }
             // A subclass may have put something else under the name.
             if let Ok(name) = value.getattr(intern!(py, "attrname"))?.cast_into::<PyString>()
-                && class_attribute(class, &name.to_string_lossy())?.is_some_and(|found| found.is(&value))
+                && class_attribute(class, &name.to_string_lossy())?
+                    .is_some_and(|attribute| attribute.is(&value))
             {
                 names.push(name.unbind());
             }
@@ -548,8 +551,8 @@ fn library_rule(class: &Bound<'_, PyType>) -> PyResult<Option<Py<PyAny>>> {
     if !modules.any(|module| LIBRARIES.contains(&module.split('.').next().unwrap_or_default())) {
         return Ok(None);
     }
-    let found = hooks::RULE_FOR_LIBRARY.get(class.py())?.call1((class,))?;
-    Ok((!found.is_none()).then(|| found.unbind()))
+    let rule = hooks::RULE_FOR_LIBRARY.get(class.py())?.call1((class,))?;
+    Ok((!rule.is_none()).then(|| rule.unbind()))
 }
 
 fn is_foreign_array(class: &Bound<'_, PyType>) -> PyResult<bool> {
@@ -566,7 +569,7 @@ pub(crate) fn loaded<'py>(py: Python<'py>, module: &str, name: &str) -> Option<B
 fn is_subclass_of(class: &Bound<'_, PyType>, module: &str, name: &str) -> PyResult<bool> {
     match loaded(class.py(), module, name) {
         // A real subclass, not one that an abstract class merely accepts.
-        Some(base) => Ok(class.mro().iter().any(|found| found.is(&base))),
+        Some(base) => Ok(class.mro().iter().any(|ancestor| ancestor.is(&base))),
         None => Ok(false),
     }
 }

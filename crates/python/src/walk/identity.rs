@@ -44,7 +44,7 @@ pub(crate) fn token(object: &Bound<'_, PyAny>) -> Walked<[u8; 16]> {
     let known = tokens
         .by_address
         .get(&address)
-        .filter(|(reference, _)| reference.bind(py).upgrade().is_some_and(|found| found.is(object)))
+        .filter(|(reference, _)| reference.bind(py).upgrade().is_some_and(|referent| referent.is(object)))
         .map(|(_, number)| *number);
     let number = known.unwrap_or_else(|| {
         tokens.next += 1;

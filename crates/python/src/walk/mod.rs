@@ -179,7 +179,7 @@ fn compares_by_identity(class: &Bound<'_, PyType>) -> PyResult<bool> {
     }
     let name = intern!(class.py(), "__eq__");
     let plain = class.py().get_type::<PyAny>().getattr(name)?;
-    Ok(class.getattr_opt(name)?.is_some_and(|found| found.is(&plain)))
+    Ok(class.getattr_opt(name)?.is_some_and(|method| method.is(&plain)))
 }
 
 /// Walks a value.

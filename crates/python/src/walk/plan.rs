@@ -210,7 +210,7 @@ impl Plan {
 
     fn holds_for(&self, class: &Bound<'_, PyType>) -> bool {
         let same_name = match (&self.qualname, qualname_object(class)) {
-            (Some(known), Some(found)) => known.bind(class.py()).is(&found),
+            (Some(known), Some(current)) => known.bind(class.py()).is(&current),
             (None, None) => true,
             _ => false,
         };

@@ -34,7 +34,7 @@ pub(crate) fn registered<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bou
     let table = py.import(intern!(py, "copyreg"))?.getattr(intern!(py, "dispatch_table"))?;
     let kind = object.get_type();
     match builtin::dict_get(table.as_borrowed(), kind.as_any()) {
-        Ok(found) => Ok(found.map(|found| found.to_owned())),
+        Ok(reducer) => Ok(reducer.map(|reducer| reducer.to_owned())),
         // A class without a hash, which its metaclass has taken away, cannot be in a dict.
         Err(error) if error.is_instance_of::<PyTypeError>(py) && kind.hash().is_err() => Ok(None),
         Err(error) => Err(error),

@@ -18,8 +18,8 @@ pub(crate) fn resolves(object: &Bound<'_, PyAny>, module: &str, qualname: &str) 
     }
     // SAFETY: the interpreter's table of modules is alive while the interpreter is.
     let modules = unsafe { Bound::from_borrowed_ptr_or_err(py, ffi::PyImport_GetModuleDict())? };
-    let Ok(found) = modules.get_item(module) else { return Ok(false) };
-    let mut target = found;
+    let Ok(loaded) = modules.get_item(module) else { return Ok(false) };
+    let mut target = loaded;
     for part in qualname.split('.') {
         target = match target.getattr_opt(PyString::new(py, part)) {
             Ok(Some(next)) => next,
@@ -69,7 +69,7 @@ pub(crate) fn class_is_named(class: &Bound<'_, PyType>, name: &Class) -> Walked<
 pub(crate) fn is_loaded_module(module: &Bound<'_, PyAny>, name: &str) -> Walked<bool> {
     // SAFETY: as in `resolves`.
     let modules = unsafe { Bound::from_borrowed_ptr_or_err(module.py(), ffi::PyImport_GetModuleDict())? };
-    Ok(modules.get_item(name).is_ok_and(|found| found.is(module)))
+    Ok(modules.get_item(name).is_ok_and(|loaded| loaded.is(module)))
 }
 
 /// What to say about something whose name does not lead back to it.

@@ -164,16 +164,16 @@ pub(crate) fn of<'a>(
     lines: &Lines,
 ) -> Found {
     let read = |with_aliases| read(subject, enclosing, class, lines, with_aliases);
-    let mut found = read(true).or_else(|| read(false)).expect("nothing is too long without aliases");
-    dedup(&mut found.uses, |one| (one.root.clone(), one.path.clone(), one.how));
-    dedup(&mut found.argument_flows, |one| {
+    let mut findings = read(true).or_else(|| read(false)).expect("nothing is too long without aliases");
+    dedup(&mut findings.uses, |usage| (usage.root.clone(), usage.path.clone(), usage.how));
+    dedup(&mut findings.argument_flows, |flow| {
         (
-            (one.root.clone(), one.path.clone()),
-            (one.callee.clone(), one.callee_path.clone()),
-            (one.slot.clone(), one.call),
+            (flow.root.clone(), flow.path.clone()),
+            (flow.callee.clone(), flow.callee_path.clone()),
+            (flow.slot.clone(), flow.call),
         )
     });
-    found
+    findings
 }
 
 /// The same; nothing if names stand for names too often to be followed.
@@ -202,14 +202,14 @@ fn read<'a>(
         cut: Cell::new(false),
         overflow: Cell::new(false),
         with_aliases,
-        found: Found::default(),
+        findings: Found::default(),
     };
     reader.annotations(subject.parameters, subject.returns, subject.type_parameters);
     match subject.body {
         Body::Statements(body) => reader.visit_body(body),
         Body::Expression(expr) => reader.visit_expr(expr),
     }
-    (!reader.overflow.get()).then_some(reader.found)
+    (!reader.overflow.get()).then_some(reader.findings)
 }
 
 /// Keeps the first of those that say the same.

@@ -35,7 +35,7 @@ pub(super) struct Reader<'a, 'l> {
     pub(super) overflow: Cell<bool>,
     /// Whether a name stands for what it was assigned; otherwise that is read when it is assigned.
     pub(super) with_aliases: bool,
-    pub(super) found: Found,
+    pub(super) findings: Found,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -104,31 +104,31 @@ impl<'a> Reader<'a, '_> {
                 return None;
             }
             through.push(step);
-            let mut found = Vec::new();
+            let mut paths = Vec::new();
             for binding in bindings {
                 match binding {
-                    Binding::Parameter(at) => found.extend(root(Root::Parameter(*at))?),
+                    Binding::Parameter(at) => paths.extend(root(Root::Parameter(*at))?),
                     // What it stood for when it was assigned: seen from there.
                     Binding::Assigned(_) if !self.with_aliases => {}
                     Binding::Assigned(value) => {
-                        found.extend(self.access_paths(value, at + 1, through).unwrap_or_default());
+                        paths.extend(self.access_paths(value, at + 1, through).unwrap_or_default());
                     }
                     Binding::Import { module, level, name } => {
                         let (module, name) = (module.clone(), name.clone());
-                        found.extend(root(Root::Import { module, level: *level, name })?);
+                        paths.extend(root(Root::Import { module, level: *level, name })?);
                     }
                     Binding::Local => {}
                 }
             }
-            if found.len() > MOST_ALIASES && self.with_aliases {
+            if paths.len() > MOST_ALIASES && self.with_aliases {
                 self.overflow.set(true);
             }
             through.pop();
             if scope.is_class {
                 // As long as the class does not have it, the name means the module's.
-                found.extend(root(Root::Global(self.mangled(name)))?);
+                paths.extend(root(Root::Global(self.mangled(name)))?);
             }
-            return (!found.is_empty()).then_some(found);
+            return (!paths.is_empty()).then_some(paths);
         }
         if name == "__class__" && !self.classes.is_empty() {
             return root(Root::Free(name.to_owned()));
@@ -157,11 +157,11 @@ impl<'a> Reader<'a, '_> {
         loop {
             match expr {
                 Expr::Name(name) => {
-                    let mut found = self.resolve(name.id.as_str(), visible, through)?;
-                    for access_path in &mut found {
+                    let mut paths = self.resolve(name.id.as_str(), visible, through)?;
+                    for access_path in &mut paths {
                         access_path.path.extend(members.iter().rev().cloned());
                     }
-                    return Some(found);
+                    return Some(paths);
                 }
                 Expr::Attribute(attribute) => {
                     members.push(self.mangled(&attribute.attr));
@@ -184,7 +184,7 @@ impl<'a> Reader<'a, '_> {
 
     /// Whether an expression is the name of a builtin, as far as the text tells.
     pub(super) fn is_builtin(&self, expr: &'a Expr, name: &str) -> bool {
-        matches!(expr, Expr::Name(found) if found.id.as_str() == name)
+        matches!(expr, Expr::Name(node) if node.id.as_str() == name)
             && matches!(self.here(expr).as_deref(), Some([AccessPath { root: Root::Global(_), .. }]))
     }
 
@@ -223,7 +223,7 @@ impl<'a> Reader<'a, '_> {
         };
         let items = match &*subscript.slice {
             Expr::Tuple(tuple) => tuple.elts.as_slice(),
-            one => std::slice::from_ref(one),
+            item => std::slice::from_ref(item),
         };
         for (at, item) in items.iter().enumerate() {
             let is_type = !(name == "Literal" || name == "Annotated" && at > 0);

@@ -18,7 +18,7 @@ impl<'a> Reader<'a, '_> {
         if let [class, object] = &*call.arguments.args {
             self.visit_expr(class);
             match self.here(object) {
-                Some(found) => owners = found,
+                Some(paths) => owners = paths,
                 None => return self.visit_expr(object),
             }
         }
@@ -59,7 +59,7 @@ impl<'a> Reader<'a, '_> {
     /// Takes note of something that is no access path.
     pub(super) fn note(&mut self, what: &str, how: How, range: TextRange) {
         let line = self.line(range);
-        self.found.uses.push(Use { root: Root::Global(what.to_owned()), path: Vec::new(), how, line });
+        self.findings.uses.push(Use { root: Root::Global(what.to_owned()), path: Vec::new(), how, line });
     }
 
     /// Takes note of members through which more is read than they name.
@@ -89,7 +89,7 @@ impl<'a> Reader<'a, '_> {
             How::Whole | How::Called if self.annotation => How::Annotation,
             how => how,
         };
-        self.found.uses.push(Use { root, path, how, line: self.line(range) });
+        self.findings.uses.push(Use { root, path, how, line: self.line(range) });
     }
 
     pub(super) fn call(&mut self, call: &'a ExprCall) {
@@ -181,7 +181,7 @@ impl<'a> Reader<'a, '_> {
         for access_path in &access_paths {
             self.notable(&access_path.path, argument.range());
             for callee in callees {
-                self.found.argument_flows.push(ArgumentFlow {
+                self.findings.argument_flows.push(ArgumentFlow {
                     root: access_path.root.clone(),
                     path: access_path.path.clone(),
                     callee: callee.root.clone(),

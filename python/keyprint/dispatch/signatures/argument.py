@@ -66,7 +66,9 @@ class Argument:
         members = None
         if self.members is not None and self.kind != "signature":
             # In which order they are read does not count.
-            members = sorted(((name, one.identity()) for name, one in self.members.items()), key=_name_of)
+            members = sorted(
+                ((name, member.identity()) for name, member in self.members.items()), key=_name_of
+            )
         return (
             self.kind,
             self.type,
@@ -93,12 +95,12 @@ class Argument:
         if self.kind == "value":
             return _short_text(self.value)
         if self.members is not None and self.kind == "object":
-            inside = ", ".join(f"{name}: {one}" for name, one in self.members.items())
+            inside = ", ".join(f"{name}: {member}" for name, member in self.members.items())
             return f"{str(self.type).rpartition('.')[2]}({inside})"
         if self.kind == "signature":
             return f"{self.type} {self.value}"
         if self.members is not None:
-            return f"({', '.join(str(one) for one in self.members.values())})"
+            return f"({', '.join(str(member) for member in self.members.values())})"
         return str(self.type)
 
     def __repr__(self) -> str:
@@ -150,11 +152,11 @@ def foreign_array(array: Any, multiple: int) -> Argument:
         argument.type += ", weak"
     if hasattr(array, "__dlpack__"):
         try:
-            found = _dlpack_spec(array)
+            spec = _dlpack_spec(array)
         except Exception as error:
             # One that does not hand its memory out counts by what it says of itself, as far as that goes.
             return _of_attributes(argument, array, multiple, error)
-        argument.dtype, argument.ndim, argument.layout, argument.device, address, argument.writable = found
+        argument.dtype, argument.ndim, argument.layout, argument.device, address, argument.writable = spec
         if multiple:
             argument.aligned = address % multiple == 0
         return argument

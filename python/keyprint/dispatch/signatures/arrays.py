@@ -42,10 +42,10 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
             maker.add_guard(source, Check.signature(_dtype_digest, _dtype_digest(value)))
         return numpy_array(value, multiple).guarded_by(guard)
     if hasattr(kind, "__dlpack_c_exchange_api__"):
-        found = _array_spec(value, multiple)
-        if found is not None:
+        spec = _array_spec(value, multiple)
+        if spec is not None:
             guard = maker.add_guard(source, Check.exchange(multiple))
-            dtype, ndim, layout, device, needs_grad, aligned = found
+            dtype, ndim, layout, device, needs_grad, aligned = spec
             argument = Argument("array", dtype=dtype, ndim=ndim, layout=layout, needs_grad=needs_grad)
             argument.device = device
             argument.type = type_name(value)
@@ -74,11 +74,11 @@ def take_beside_elements(
             add_use(node, (name,), "whole", where_of(node))
     for name in [name for name in node if name != HOW]:
         child: Any = node[name]
-        found = stored(value, name)
+        member = stored(value, name)
         place = f"{path}.{name}"
-        if found:
+        if member:
             source = Source.member(array.guard, name)
-            taken = maker.take_any(found[0], child, source, place, in_object="value", members=members)
+            taken = maker.take_any(member[0], child, source, place, in_object="value", members=members)
             array.members = {**(array.members or {}), name: taken}
             continue
         maker.add_guard(Source.member(array.guard, name), Check.absent())

@@ -26,8 +26,8 @@ _MOST_ITEMS: Final = 4096
 
 def stored(value: Any, name: str) -> tuple[()] | tuple[Any]:
     """Return a member that is stored in an instance."""
-    found = Guards().member(value, name)
-    return found or ()
+    member = Guards().member(value, name)
+    return member or ()
 
 
 def is_instance(value: Any) -> bool:
@@ -47,12 +47,12 @@ def is_plain(value: Any) -> bool:
     """Whether there are only numbers, texts and the like in a value."""
     pending, seen = [value], 0
     while pending:
-        one = pending.pop()
-        kind = type(one)
+        item = pending.pop()
+        kind = type(item)
         if kind in (list, tuple):
-            pending += one
+            pending += item
         elif kind is dict:
-            pending += [*one, *one.values()]
+            pending += [*item, *item.values()]
         elif kind not in SCALARS and kind not in BY_VALUE:
             return False
         seen += 1
@@ -65,7 +65,7 @@ def slot_names(cls: type) -> list[str]:
     """Return the names of the slots that instances of a class keep members in."""
     kind = types.MemberDescriptorType
     return sorted(
-        {name for base in cls.__mro__ for name, one in vars(base).items() if is_a(one, kind)}
+        {name for base in cls.__mro__ for name, attribute in vars(base).items() if is_a(attribute, kind)}
         - {"__dict__", "__weakref__"}
     )
 
@@ -95,8 +95,8 @@ def is_computed(attribute: Any) -> bool:
 
 
 def accessors(attribute: Any) -> list[types.FunctionType]:
-    found = [getattr(attribute, name, None) for name in ("fget", "fset", "fdel", "func")]
-    return [one for one in found if is_a(one, types.FunctionType)]
+    candidates = [getattr(attribute, name, None) for name in ("fget", "fset", "fdel", "func")]
+    return [function for function in candidates if is_a(function, types.FunctionType)]
 
 
 def order_of(value: Any) -> list[str]:

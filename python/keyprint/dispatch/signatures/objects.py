@@ -115,13 +115,13 @@ def _expand(maker: SignatureMaker, value: Any, node: Node, path: str) -> None:
         is_growing = False
         if "super whole" in node.get(HOW, ()):
             for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
-                if any(is_a(one, types.FunctionType) for one in lookup(cls, name)):
+                if any(is_a(attribute, types.FunctionType) for attribute in lookup(cls, name)):
                     add_use(node, (name,), "super", where_of(node))
         for name in [name for name in node if name != HOW]:
-            found = [] if stored(value, name) else list(lookup(cls, name))
+            attributes = [] if stored(value, name) else list(lookup(cls, name))
             if "super" in node[name].get(HOW, ()):
-                found += [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
-            for attribute in found:
+                attributes += [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+            for attribute in attributes:
                 if (name, id(attribute)) not in seen:
                     seen.add((name, id(attribute)))
                     is_growing = True
@@ -154,9 +154,9 @@ def _count_from_class(
         inner = attribute.__func__
     # The guard of the object says that the class is what it was; what the attribute holds may change.
     bound = type(value) if is_a(attribute, classmethod) else None
-    found = maker.memo.of(inner, maker.rules, bound)
-    maker.count(f"class attribute {place}", found)
-    return found
+    resolution = maker.memo.of(inner, maker.rules, bound)
+    maker.count(f"class attribute {place}", resolution)
+    return resolution
 
 
 def _count_method(maker: SignatureMaker, function: types.FunctionType, node: Node, place: str) -> Resolution:
@@ -195,14 +195,14 @@ def _take_members(
                 hint="store the value in a plain attribute, or read what the property reads",
             )
         source = Source.member(guard, name)
-        found = stored(value, name)
+        member = stored(value, name)
         is_glance = set(child) == {HOW} and how <= {"optional", "type", "class"}
-        if is_glance and "class" in how and found:
-            count_class_of(maker, found[0], place)
-        if is_glance and (found or "optional" not in how):
-            members[name] = _take_type_of(maker, found, attribute, source)
-        elif found:
-            members[name] = maker.take_any(found[0], child, source, place, in_object=mode, members=mode)
+        if is_glance and "class" in how and member:
+            count_class_of(maker, member[0], place)
+        if is_glance and (member or "optional" not in how):
+            members[name] = _take_type_of(maker, member, attribute, source)
+        elif member:
+            members[name] = maker.take_any(member[0], child, source, place, in_object=mode, members=mode)
         elif attribute and type(attribute[0]) is not types.MemberDescriptorType:
             # A member of its own would hide what the class has.
             maker.add_guard(source, Check.absent())
@@ -217,10 +217,10 @@ def _take_members(
 
 
 def _take_type_of(
-    maker: SignatureMaker, found: tuple[Any, ...], on_class: tuple[Any, ...], source: Source
+    maker: SignatureMaker, member: tuple[Any, ...], on_class: tuple[Any, ...], source: Source
 ) -> Argument:
     """Take a member of which only the type is asked for: `s.grid is None`."""
-    if not found:
+    if not member:
         kind = type_name(on_class[0]) if on_class else None
         return Argument("absent", type=kind).guarded_by(maker.add_guard(source, Check.absent()))
-    return Argument("scalar", type=type_name(found[0])).guarded_by(maker.add_guard(source, Check.exact()))
+    return Argument("scalar", type=type_name(member[0])).guarded_by(maker.add_guard(source, Check.exact()))

@@ -25,9 +25,9 @@ class Observed:
     def __init__(self) -> None:
         self._reads: list[tuple[Callable[[Any], Any], Any]] = []
 
-    def note(self, how: Callable[[Any], Any], found: Any) -> None:
+    def note(self, how: Callable[[Any], Any], answer: Any) -> None:
         """Remember what was found, and how to look again."""
-        self._reads.append((how, found))
+        self._reads.append((how, answer))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seen):
@@ -49,14 +49,14 @@ class Seen:
         self.value = value
 
 
-def _is_same(found: Any, known: Any) -> bool:
+def _is_same(answer: Any, known: Any) -> bool:
     """Whether two answers are the same, to the type and the last bit."""
-    if type(found) is not type(known):
+    if type(answer) is not type(known):
         return False
-    if type(found) is CompileTimeValue:
-        return found.is_same(known)
-    if type(found) in (tuple, list):
-        return len(found) == len(known) and all(map(_is_same, found, known))
-    if type(found) is float:
-        return bool(found.hex() == known.hex())
-    return found is known or (type(found) in (str, int, bool, bytes) and bool(found == known))
+    if type(answer) is CompileTimeValue:
+        return answer.is_same(known)
+    if type(answer) in (tuple, list):
+        return len(answer) == len(known) and all(map(_is_same, answer, known))
+    if type(answer) is float:
+        return bool(answer.hex() == known.hex())
+    return answer is known or (type(answer) in (str, int, bool, bytes) and bool(answer == known))

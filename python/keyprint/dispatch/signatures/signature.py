@@ -95,10 +95,10 @@ class Signature:
         """Forget the functions and fields that came with the call: only a compiler needed them."""
         pending = list(self.arguments.values())
         while pending:
-            one = pending.pop()
-            if one.kind in ("callable", "process-local", "opaque"):
-                one.value = None
-            pending += (one.members or {}).values()
+            argument = pending.pop()
+            if argument.kind in ("callable", "process-local", "opaque"):
+                argument.value = None
+            pending += (argument.members or {}).values()
 
 
 class SignatureMaker:
@@ -119,10 +119,10 @@ class SignatureMaker:
 
     def inner(self) -> SignatureMaker:
         """Return a maker for what is inside of something that this one takes."""
-        made = object.__new__(SignatureMaker)
-        made.__dict__.update(vars(self))
-        made.signature, made.guards, made.methods = Signature(), Guards(), {}
-        return made
+        maker = object.__new__(SignatureMaker)
+        maker.__dict__.update(vars(self))
+        maker.signature, maker.guards, maker.methods = Signature(), Guards(), {}
+        return maker
 
     def make(self, arguments: Mapping[str, Any]) -> Signature:
         names = [name for name, _ in self._entry.parameters]
@@ -151,7 +151,7 @@ class SignatureMaker:
         self.name = name
         node = tree(effective(self._entry, at))
         identity = self.take(name, value, node, Source.argument(at)).identity()
-        brought = [(label, bytes(one.fingerprint)) for label, one in self.methods.items()]
+        brought = [(label, bytes(resolution.fingerprint)) for label, resolution in self.methods.items()]
         return bytes(fingerprint((identity, sorted(brought))))
 
     # -- What functions that come with arguments read ---------------------------------------------
@@ -177,10 +177,10 @@ class SignatureMaker:
             given = int(is_a(value, types.MethodType))
         else:
             for name in path[:-1]:
-                found = stored(value, name)
-                if not found:
+                member = stored(value, name)
+                if not member:
                     return None
-                value = found[0]
+                value = member[0]
             if stored(value, path[-1]):
                 return None
             attribute = lookup(type(value), path[-1])
@@ -273,11 +273,11 @@ class SignatureMaker:
             if is_plain(value):
                 return take_by_digest(self, value, source, path)
         if is_constant(value):
-            found = take_constant(self, value, source, path)
+            constant = take_constant(self, value, source, path)
             if self.rules.packages.version_of(kind.__module__) is None:
                 # An enum of the program: its methods may be called.
                 self.count(f"class of {path}", self.resolution(kind))
-            return found
+            return constant
         if is_a(value, type) or (callable(value) and not is_program_object(self, value)):
             return take_callable(self, value, source, path)
         return take_object(self, value, node, source, path, members)

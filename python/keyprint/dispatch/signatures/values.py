@@ -92,8 +92,8 @@ def take_built(maker: SignatureMaker, annotation: Any, raw: Any, source: Source,
     of_raw = getattr(annotation, "__cache_signature_of__", None)
 
     def signature(raw: Any) -> bytes:
-        found = annotation(raw).__cache_signature__() if of_raw is None else of_raw(raw)
-        return bytes(maker.identify(found, path))
+        value = annotation(raw).__cache_signature__() if of_raw is None else of_raw(raw)
+        return bytes(maker.identify(value, path))
 
     known = signature(raw)
     maker.add_guard(source, Check.exact())
@@ -116,7 +116,7 @@ def take_static(maker: SignatureMaker, value: Any, source: Source, path: str) ->
             code="argument-type",
             hint=f"take `{path}` out of `static`: arrays count by their specification",
         )
-    if kind is tuple and all(type(one) in SCALARS or type(one) in BY_VALUE for one in value):
+    if kind is tuple and all(type(item) in SCALARS or type(item) in BY_VALUE for item in value):
         guard = maker.add_guard(source, Check.tuple())
         for at in range(len(value)):
             maker.add_guard(Source.item(guard, at), Check.equal())
@@ -236,8 +236,8 @@ def take_slots(maker: SignatureMaker, value: Any, guard: int, path: str) -> dict
         return None
     members: dict[Any, Argument] = {}
     for name in names:
-        found = stored(value, name)
-        if not found:
+        member = stored(value, name)
+        if not member:
             raise SignatureError(
                 f"`__cache_slots__` of the argument `{path}` names `{name}`, which is not stored in it",
                 code="missing-member",
@@ -246,7 +246,7 @@ def take_slots(maker: SignatureMaker, value: Any, guard: int, path: str) -> dict
         node: Node = {HOW: {"whole": ("", "", 0)}}
         place = f"{path}.{name}"
         members[name] = maker.take_any(
-            found[0], node, Source.member(guard, name), place, in_object="", members="type"
+            member[0], node, Source.member(guard, name), place, in_object="", members="type"
         )
     return members
 
@@ -271,7 +271,7 @@ def take_container(
                     item, whole, Source.argument(0), place, in_object=mode, members=mode
                 )
                 order.append((digest_of_content(maker, at, place), members[at].identity()))
-        brought = [(label, bytes(one.fingerprint)) for label, one in inner.methods.items()]
+        brought = [(label, bytes(resolution.fingerprint)) for label, resolution in inner.methods.items()]
         maker.methods.update(inner.methods)
         maker.signature.guards += inner.signature.guards
         maker.signature.is_process_local |= inner.signature.is_process_local

@@ -133,11 +133,11 @@ class Host:
         if isinstance(of, Opaque):
             return self._opaque_part(of, ("member", name), f"{of.path}.{name}")
         if isinstance(of, types.ModuleType):
-            found = getattr(of, name, _MISSING)
-            return () if found is _MISSING else (self._named(found, name),)
+            value = getattr(of, name, _MISSING)
+            return () if value is _MISSING else (self._named(value, name),)
         if isinstance(of, type):
-            found = getattr(of, name, _MISSING)
-            return () if found is _MISSING else (self._named(found, name),)
+            value = getattr(of, name, _MISSING)
+            return () if value is _MISSING else (self._named(value, name),)
         return self._instance_member(of, name)
 
     def item(self, of: Any, at: Any) -> tuple[Any, ...]:
@@ -189,7 +189,7 @@ class Host:
             self._depth += 1
             try:
                 return CompileTimeValue.tuple(
-                    [self.value_of(one, f"{label}[{at}]") for at, one in enumerate(value)]
+                    [self.value_of(item, f"{label}[{at}]") for at, item in enumerate(value)]
                 )
             finally:
                 self._depth -= 1
@@ -203,7 +203,7 @@ class Host:
                 "pass it to the kernel, or put it into a tuple, a dataclass or a `@data_oriented` object",
             )
         if isinstance(value, Struct):
-            members = [(name, self.value_of(one, name)) for name, one in value.to_dict().items()]
+            members = [(name, self.value_of(member, name)) for name, member in value.to_dict().items()]
             return CompileTimeValue.struct(members, self._struct_type(value._kind))
         return self._other(value, label)
 
@@ -246,15 +246,19 @@ class Host:
 
     def _struct_type(self, value: StructType) -> Any:
         members = [
-            (name, self._struct_type(one) if isinstance(one, StructType) else type_value(one))
-            for name, one in value.members.items()
+            (name, self._struct_type(member) if isinstance(member, StructType) else type_value(member))
+            for name, member in value.members.items()
         ]
-        methods = [(name, CompileTimeValue.function(function_of(one))) for name, one in value.methods.items()]
+        methods = [
+            (name, CompileTimeValue.function(function_of(method))) for name, method in value.methods.items()
+        ]
         return CompileTimeValue.struct_type(value.name, members, methods)
 
     def _field(self, value: Any, label: str) -> Any:
         if isinstance(value, StructField):
-            members = [(name, self._field(one, f"{label}.{name}")) for name, one in value._members.items()]
+            members = [
+                (name, self._field(member, f"{label}.{name}")) for name, member in value._members.items()
+            ]
             return CompileTimeValue.struct(members, self._struct_type(value._kind))
         array = value._array
         fixed = (array.address, list(array.shape))
@@ -354,7 +358,7 @@ class Host:
         if kind == "tuple":
             members = argument.members or {}
             return CompileTimeValue.tuple(
-                [self.argument(one, f"{path}[{at}]", None) for at, one in members.items()]
+                [self.argument(member, f"{path}[{at}]", None) for at, member in members.items()]
             )
         if kind == "object":
             if argument.python_type in (Matrix, Vector):
@@ -368,10 +372,10 @@ class Host:
         raise host_error("type", f"`{path}` is a `{argument.type}`, of which kernels know nothing")
 
     def _opaque_part(self, of: Opaque, place: tuple[str, Any], path: str) -> tuple[Any, ...]:
-        found = _part(of.value, place)
-        if found is _MISSING:
+        part = _part(of.value, place)
+        if part is _MISSING:
             return ()
-        return (self._opaque(found, of.observed, path, (*of.places, place)),)
+        return (self._opaque(part, of.observed, path, (*of.places, place)),)
 
     def _opaque(self, value: Any, observed: Any, path: str, places: tuple[Any, ...]) -> Any:
         """Return what is at a place of an object; what the compiler then knows is looked at in each launch."""
@@ -399,18 +403,18 @@ class Host:
     def _argument_member(self, node: Node, name: str) -> tuple[Any, ...]:
         argument = node.argument
         path = f"{node.path}.{name}"
-        found = (argument.members or {}).get(name)
+        member = (argument.members or {}).get(name)
         cls = argument.python_type
         fields = getattr(node.fields, "__dataclass_fields__", {})
-        if found is not None and found.kind != "absent":
+        if member is not None and member.kind != "absent":
             if name in fields:
-                return (self._typed_member(found, path, fields[name], node.fields),)
-            return (self.argument(found, path, None),)
+                return (self._typed_member(member, path, fields[name], node.fields),)
+            return (self.argument(member, path, None),)
         owner = CompileTimeValue.object(node, with_article(f"{cls.__qualname__}"))
         for attribute in lookup(cls, name):
             if not isinstance(attribute, types.MemberDescriptorType):
                 return (self._from_class(attribute, name, owner, cls),)
-        if found is not None:
+        if member is not None:
             raise host_error(
                 "attribute",
                 f"{with_article(f'{cls.__qualname__}')} has no member `{path}`",
@@ -502,9 +506,11 @@ class Host:
             items = members["_items"]
             places = [f"{path}._items[{at}]" for at in (items.members or {})]
         elif argument.kind == "tuple":
-            for at, one in members.items():
-                inner = one.members or {}
-                places += [f"{path}[{at}][{k}]" for k in inner] if one.kind == "tuple" else [f"{path}[{at}]"]
+            for at, member in members.items():
+                inner = member.members or {}
+                places += (
+                    [f"{path}[{at}][{k}]" for k in inner] if member.kind == "tuple" else [f"{path}[{at}]"]
+                )
         else:
             raise host_error(
                 "type", f"`{path}` is {with_article(f'{wanted}')}, found {with_article(f'{argument.type}')}"
@@ -522,16 +528,16 @@ class Host:
                 "syntax", "a `lambda` cannot be called in a kernel", "write a function with `def`"
             )
         source = self._sources.of(function.__code__, function.__globals__)
-        found = self._sources.located(source, function.__globals__)
+        located = self._sources.located(source, function.__globals__)
         name = function.__qualname__
         file = function.__code__.co_filename
-        if found is None or source.function is None:
+        if located is None or source.function is None:
             raise host_error(
                 "source",
                 f"the source of `{name}` is not known (`{file}`): it was made by code, or the file was edited since",
                 "define the function in a file, and start the program again if that was edited",
             )
-        text, before = found
+        text, before = located
         indent = len(before) if not before.strip() else 0
         lines = text.split("\n")
         text = "\n".join(

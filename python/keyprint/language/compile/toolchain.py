@@ -59,9 +59,9 @@ _found: dict[tuple[Any, ...], tuple[str, list[str]]] = {}
 
 
 def _identity(kept_in: Store | None) -> tuple[Any, ...]:
-    identity, found = _identify(kept_in)
-    if found is not None:
-        _found[identity] = found
+    identity, compiler = _identify(kept_in)
+    if compiler is not None:
+        _found[identity] = compiler
     return identity
 
 
@@ -70,8 +70,8 @@ def _stamps(path: str, arguments: list[str]) -> list[Any]:
     import shutil
 
     stamps = []
-    for one in (path, *arguments):
-        file = one if one is path else shutil.which(one)
+    for program in (path, *arguments):
+        file = program if program is path else shutil.which(program)
         if file is not None:
             status = os.stat(file)
             stamps.append((file, status.st_size, status.st_mtime_ns))
@@ -80,20 +80,20 @@ def _stamps(path: str, arguments: list[str]) -> list[Any]:
 
 def _identify(kept_in: Store | None) -> tuple[tuple[Any, ...], tuple[str, list[str]] | None]:
     """Return version and machine of the compiler; of the last one that was used, if there is none."""
-    found = find()
+    compiler = find()
     last = Key("the compiler that was used last", {"machine": os.uname().machine}, tool=_TOOL)
-    if found is None:
+    if compiler is None:
         entry = None if kept_in is None else kept_in.get(last)
         # Without any, everything misses, and says what is missing.
         return (("none",) if entry is None else _as_identity(entry.metadata)), None
-    path, arguments = found
+    path, arguments = compiler
     stamps = (
         _stamps(path, arguments) if arguments else [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns)]
     )
     key = Key("the identity of a compiler", {"files": stamps, "arguments": arguments}, tool=_TOOL)
     entry = None if kept_in is None else kept_in.get(key)
     if entry is not None:
-        return _as_identity(entry.metadata), found
+        return _as_identity(entry.metadata), compiler
     try:
         version, machine = _identify_compiler(path, arguments)
     except OSError as error:
@@ -104,7 +104,7 @@ def _identify(kept_in: Store | None) -> tuple[tuple[Any, ...], tuple[str, list[s
     if kept_in is not None:
         kept_in.put(key, b"", known)
         kept_in.put(last, b"", known)
-    return _as_identity(known), found
+    return _as_identity(known), compiler
 
 
 def _as_identity(known: dict[str, Any]) -> tuple[Any, ...]:
@@ -113,8 +113,8 @@ def _as_identity(known: dict[str, Any]) -> tuple[Any, ...]:
 
 def compile_c(text: str, identity: tuple[Any, ...], flags: tuple[str, ...]) -> bytes:
     """Compile C to a shared object, with the compiler of an identity."""
-    found = _found.get(identity)
-    if found is None:
+    compiler = _found.get(identity)
+    if compiler is None:
         given = next((name for name in ("KEYPRINT_CC", "CC") if os.environ.get(name)), None)
         what = (
             f"`{given}` names `{os.environ[given]}`, which cannot be found"
@@ -126,7 +126,7 @@ def compile_c(text: str, identity: tuple[Any, ...], flags: tuple[str, ...]) -> b
             code="no-compiler",
             hint="install one (`apt install gcc`, `dnf install gcc`, `conda install c-compiler`), or set `KEYPRINT_CC`",
         )
-    path, arguments = found
+    path, arguments = compiler
     try:
         with AWAY:
             return _compile_c(path, arguments, list(flags), text)

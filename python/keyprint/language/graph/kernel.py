@@ -32,18 +32,20 @@ def _as_written(value: int, name: str, function: types.FunctionType) -> Any:
 
     root, *members = name.split(".")
     code = function.__code__
-    found: Any = None
+    reached: Any = None
     if root in code.co_freevars and function.__closure__ is not None:
         try:
-            found = function.__closure__[code.co_freevars.index(root)].cell_contents
+            reached = function.__closure__[code.co_freevars.index(root)].cell_contents
         except ValueError:
             return value
     else:
-        found = function.__globals__.get(root)
+        reached = function.__globals__.get(root)
     for member in members:
         # Not `getattr`: nothing runs because a record names it.
-        found = found.__members__.get(member) if isinstance(found, enum.EnumMeta) else None
-    return found if isinstance(found, enum.Enum) and isinstance(found, int) and found == value else value
+        reached = reached.__members__.get(member) if isinstance(reached, enum.EnumMeta) else None
+    return (
+        reached if isinstance(reached, enum.Enum) and isinstance(reached, int) and reached == value else value
+    )
 
 
 def graph_of(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> TaskGraph:
@@ -150,7 +152,7 @@ def tables_of(kernel: Any) -> dict[str, list[Any]]:
     code = _last_executable(kernel)
     record, labels = (None, []) if code is None else (code.about[0]["graph"], code.about[1])
     record = record or {"arguments": [], "gates": [], "loops": []}
-    names = [one["name"] for one in record["arguments"]]
+    names = [argument["name"] for argument in record["arguments"]]
     gates, loops = record["gates"], record["loops"]
     return {
         "checkpoint_user_labels_by_cp_id": [None if at is None else labels[at] for at, _, _ in gates],

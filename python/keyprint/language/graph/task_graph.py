@@ -82,29 +82,29 @@ class TaskGraph:
         self, name: str, record: Any, labels: list[Any], line_of: Callable[[Any], int | None]
     ) -> None:
         self.name = name
-        self.arguments: list[str] = [one["name"] for one in record["arguments"]]
+        self.arguments: list[str] = [argument["name"] for argument in record["arguments"]]
         self._record = record
         self._labels = labels
         self._line_of = line_of
-        self.nodes = [self._node(one) for one in record["nodes"]]
+        self.nodes = [self._node(node) for node in record["nodes"]]
 
-    def _node(self, one: Any) -> Node:
-        kind = one["kind"]
-        node = Node(kind, one.get("id"), self._line_of(one["site"]))
+    def _node(self, record: Any) -> Node:
+        kind = record["kind"]
+        node = Node(kind, record.get("id"), self._line_of(record["site"]))
         if kind == "task":
-            node.parallel = one["parallel"]
-            node.reads = [self.arguments[at] for at in one["reads"]]
-            node.writes = [self.arguments[at] for at in one["writes"]]
+            node.parallel = record["parallel"]
+            node.reads = [self.arguments[at] for at in record["reads"]]
+            node.writes = [self.arguments[at] for at in record["writes"]]
         elif kind == "sections":
-            node.sections = [[self._node(inner) for inner in section] for section in one["sections"]]
+            node.sections = [[self._node(inner) for inner in section] for section in record["sections"]]
         else:
             if kind == "loop":
-                on = self._record["loops"][one["id"]][0]
+                on = self._record["loops"][record["id"]][0]
             else:
-                label, on, _ = self._record["gates"][one["id"]]
+                label, on, _ = self._record["gates"][record["id"]]
                 node.label = self._labels[label]
             node.on = None if on is None else self.arguments[on]
-            node.nodes = [self._node(inner) for inner in one["nodes"]]
+            node.nodes = [self._node(inner) for inner in record["nodes"]]
         return node
 
     def walk(self) -> Iterator[Node]:
@@ -113,7 +113,7 @@ class TaskGraph:
         while pending:
             node = pending.pop()
             yield node
-            inner = [*node.nodes, *(one for section in node.sections for one in section)]
+            inner = [*node.nodes, *(piece for section in node.sections for piece in section)]
             pending += inner[::-1]
 
     @property
@@ -145,8 +145,8 @@ class TaskGraph:
         """Return the graph as Graphviz takes it."""
         lines = ["digraph {", "  node [shape=box, style=rounded, fontname=sans]; compound=true;"]
         lines.append(f"  label={_quoted(self.name)}; fontname=sans;")
-        made = _Dot(lines)
-        made.pieces(self.nodes, ["start"], "  ")
+        dot = _Dot(lines)
+        dot.pieces(self.nodes, ["start"], "  ")
         lines.insert(3, '  start [label="", shape=circle, width=0.2];')
         return "\n".join([*lines, "}"])
 
@@ -201,7 +201,7 @@ class _Dot:
                 label = node.title + (f"\n{node.details}" if node.details else "")
                 shape = "" if node.parallel else ", style=solid"
                 self.lines.append(f"{space}{name} [label={_quoted(label)}{shape}];")
-                self.lines += [f"{space}{one} -> {name};" for one in before]
+                self.lines += [f"{space}{previous} -> {name};" for previous in before]
                 before = [name]
             elif node.kind == "sections":
                 ends = [end for section in node.sections for end in self.pieces(section, before, space)]
@@ -218,9 +218,9 @@ class _Dot:
         self.lines.append(f'{space}  {name} [label="", shape=circle, width=0.1];')
         ends = self.pieces(node.nodes, [name], space + "  ")
         self.lines.append(f"{space}}}")
-        self.lines += [f"{space}{one} -> {name};" for one in before]
+        self.lines += [f"{space}{previous} -> {name};" for previous in before]
         if node.kind == "loop":
-            self.lines += [f"{space}{one} -> {name} [style=dashed, constraint=false];" for one in ends]
+            self.lines += [f"{space}{end} -> {name} [style=dashed, constraint=false];" for end in ends]
         return ends
 
 
@@ -258,7 +258,7 @@ def _box(node: Node) -> tuple[int, int, _Placed]:
     radius = 8 if node.parallel or node.kind != "task" else 0
     rect = f'<rect x="{{x}}" y="{{y}}" width="{width}" height="{height}" rx="{radius}" fill="{color}" stroke="#567"/>'
     shown = [
-        (8, 16 + 16 * at, f'<text x="{{x}}" y="{{y}}">{_escaped(one)}</text>')
-        for at, one in enumerate(titles)
+        (8, 16 + 16 * at, f'<text x="{{x}}" y="{{y}}">{_escaped(title)}</text>')
+        for at, title in enumerate(titles)
     ]
     return width, height, [(0, 0, rect), *shown, *parts]

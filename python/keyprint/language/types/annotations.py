@@ -31,10 +31,10 @@ class ArrayAnnotation:
 
     def __init__(self, dtype: Any = None, ndim: int | None = None) -> None:
         if dtype is not None and not isinstance(dtype, TensorType):
-            found = scalar_of(dtype)
-            if found is None:
+            scalar = scalar_of(dtype)
+            if scalar is None:
                 raise TypeError(f"expected the type of the elements, found {dtype!r}")
-            dtype = found
+            dtype = scalar
         if ndim is not None and (not isinstance(ndim, int) or not 0 <= ndim <= 8):
             raise TypeError(f"an array has 0 to 8 dimensions, found {ndim!r}")
         object.__setattr__(self, "dtype", dtype)

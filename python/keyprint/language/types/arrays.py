@@ -53,19 +53,19 @@ def asarray(array: Any, dtype: Any = None) -> NdArray:
     import numpy
 
     is_foreign = not isinstance(array, numpy.ndarray) and hasattr(array, "__dlpack__")
-    found = numpy.from_dlpack(array) if is_foreign else numpy.asarray(array)
-    name = name_of(found.dtype.name) if found.dtype.isnative else None
+    view = numpy.from_dlpack(array) if is_foreign else numpy.asarray(array)
+    name = name_of(view.dtype.name) if view.dtype.isnative else None
     if name is None:
-        raise TypeError(f"an array of `{found.dtype}` has elements of which kernels know nothing")
-    if not found.flags.c_contiguous or not found.flags.writeable or not found.flags.aligned:
+        raise TypeError(f"an array of `{view.dtype}` has elements of which kernels know nothing")
+    if not view.flags.c_contiguous or not view.flags.writeable or not view.flags.aligned:
         raise ValueError(
             "memory can be shared if it is contiguous, aligned and writable\nhint: copy it with `from_numpy`"
         )
-    scalar, element, kind = element_of(scalar_of(found.dtype) if dtype is None else dtype)
-    ndim = found.ndim - len(element)
-    if scalar.name != name or ndim < 0 or found.shape[ndim:] != element:
-        raise TypeError(f"expected elements `{kind}`, found an array of `{name}` of shape {found.shape}")
-    return NdArray.view(name, found.shape[:ndim], element, kind, found.ctypes.data, found)
+    scalar, element, kind = element_of(scalar_of(view.dtype) if dtype is None else dtype)
+    ndim = view.ndim - len(element)
+    if scalar.name != name or ndim < 0 or view.shape[ndim:] != element:
+        raise TypeError(f"expected elements `{kind}`, found an array of `{name}` of shape {view.shape}")
+    return NdArray.view(name, view.shape[:ndim], element, kind, view.ctypes.data, view)
 
 
 def copy_from(array: NdArray, other: Any) -> None:
@@ -82,13 +82,13 @@ def copy_from(array: NdArray, other: Any) -> None:
         import numpy
 
         other = numpy.asarray(other)
-    found = other
-    if hasattr(found, "detach") and hasattr(found, "cpu"):
-        found = found.detach().cpu().numpy()
+    source = other
+    if hasattr(source, "detach") and hasattr(source, "cpu"):
+        source = source.detach().cpu().numpy()
     import numpy
 
-    found = numpy.asarray(found)
-    if found.shape != shape:
-        raise ValueError(f"expected an array of shape {shape}, found {found.shape}")
+    source = numpy.asarray(source)
+    if source.shape != shape:
+        raise ValueError(f"expected an array of shape {shape}, found {source.shape}")
     # An array that shares the memory; NumPy converts what is of another type.
-    numpy.copyto(numpy.asarray(array), found, casting="same_kind" if found.dtype.kind in "biuf" else "safe")
+    numpy.copyto(numpy.asarray(array), source, casting="same_kind" if source.dtype.kind in "biuf" else "safe")

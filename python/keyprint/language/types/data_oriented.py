@@ -24,9 +24,9 @@ def data_oriented(cls: Any = None, *, stable_members: bool = False, template_pri
     def decorate(cls: Any) -> Any:
         if not isinstance(cls, type):
             raise TypeError(f"`data_oriented` decorates classes, found {cls!r}")
-        made: Any = cls
-        made.__keyprint_data_oriented__ = True
-        made.__keyprint_members__ = "value" if template_primitives else "type"
-        return made
+        decorated: Any = cls
+        decorated.__keyprint_data_oriented__ = True
+        decorated.__keyprint_members__ = "value" if template_primitives else "type"
+        return decorated
 
     return decorate if cls is None else decorate(cls)

@@ -117,7 +117,7 @@ class _Constructors:
 
 constructors: Final = _Constructors()
 
-BY_NAME: Final = {one.name: one for one in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64)}
+BY_NAME: Final = {dtype.name: dtype for dtype in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64)}
 
 #: What other libraries call them.
 _OTHER_NAMES: Final = {
@@ -153,15 +153,15 @@ def scalar_of(value: Any) -> DType | None:
     """Return the type of numbers that something stands for: ours, Python's, NumPy's, torch's."""
     if isinstance(value, DType):
         return value
-    if any(value is one for one in (int, float, bool)):
+    if any(value is python_type for python_type in (int, float, bool)):
         return {int: defaults.int, float: defaults.float, bool: bool_}[value]
     if isinstance(value, type) and value.__module__ == "numpy":
-        found = name_of(value.__name__)
-        return BY_NAME[found] if found else None
+        name = name_of(value.__name__)
+        return BY_NAME[name] if name else None
     text = getattr(value, "name", None) or str(value)
     if type(value).__module__.partition(".")[0] in ("numpy", "torch"):
-        found = name_of(text)
-        return BY_NAME[found] if found else None
+        name = name_of(text)
+        return BY_NAME[name] if name else None
     return None
 
 
@@ -231,9 +231,9 @@ class DefaultTensorType(TensorType):
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The type of its numbers."""
-        found = scalar_of(self.kind)
-        assert found is not None
-        return found
+        scalar = scalar_of(self.kind)
+        assert scalar is not None
+        return scalar
 
     def __reduce__(self) -> tuple[object, ...]:
         return DefaultTensorType, (self.shape, self.kind)

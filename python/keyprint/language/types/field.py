@@ -101,8 +101,8 @@ class Field:
         self._array.from_numpy(other._array if isinstance(other, Field) else other)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        found = self.to_numpy()
-        return found if dtype is None else found.astype(dtype)
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._array.__dlpack__(**options)
@@ -125,21 +125,23 @@ class StructField:
     def __init__(self, kind: Any, shape: Any) -> None:
         self._kind = kind
         self._members: dict[str, Any] = {
-            name: StructField(one, shape) if hasattr(one, "members") else Field(one, shape, name=name)
-            for name, one in kind.members.items()
+            name: StructField(member, shape)
+            if hasattr(member, "members")
+            else Field(member, shape, name=name)
+            for name, member in kind.members.items()
         }
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Its sizes."""
-        found: tuple[int, ...] = next(iter(self._members.values())).shape
-        return found
+        sizes: tuple[int, ...] = next(iter(self._members.values())).shape
+        return sizes
 
     def __keyprint_type__(self) -> Any:
         return self._kind
 
     def __keyprint_process_local__(self) -> tuple[Any, ...]:
-        return tuple(one.__keyprint_process_local__() for one in self._members.values())
+        return tuple(member.__keyprint_process_local__() for member in self._members.values())
 
     def __getattr__(self, name: str) -> Any:
         members = object.__getattribute__(self, "_members")
@@ -153,25 +155,25 @@ class StructField:
             member[index] = value
             return member[index]
 
-        return Struct(self._kind, {name: one[index] for name, one in self._members.items()}, store)
+        return Struct(self._kind, {name: member[index] for name, member in self._members.items()}, store)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        for name, one in self._members.items():
-            one[index] = value[name] if isinstance(value, dict) else getattr(value, name)
+        for name, member in self._members.items():
+            member[index] = value[name] if isinstance(value, dict) else getattr(value, name)
 
     def fill(self, value: Any) -> None:
         """Set all numbers."""
-        for one in self._members.values():
-            one.fill(value)
+        for member in self._members.values():
+            member.fill(value)
 
     def to_numpy(self) -> dict[str, Any]:
         """Return a copy of each member as a NumPy array."""
-        return {name: one.to_numpy() for name, one in self._members.items()}
+        return {name: member.to_numpy() for name, member in self._members.items()}
 
     def from_numpy(self, arrays: Any) -> None:
         """Copy NumPy arrays into the members."""
-        for name, one in self._members.items():
-            one.from_numpy(arrays[name])
+        for name, member in self._members.items():
+            member.from_numpy(arrays[name])
 
 
 def field(

@@ -31,4 +31,6 @@ def evaluate(annotation: Any, owner: Any, local: Mapping[str, Any] | None = None
 
 def annotations_of(function: Any, local: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the annotations of a function by parameter; ``return`` is among them."""
-    return {name: evaluate(one, function, local) for name, one in function.__annotations__.items()}
+    return {
+        name: evaluate(annotation, function, local) for name, annotation in function.__annotations__.items()
+    }

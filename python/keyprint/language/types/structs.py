@@ -28,7 +28,7 @@ class StructType:
     methods: Mapping[str, Any]
 
     def __init__(self, name: str, members: dict[str, Any], methods: dict[str, Any]) -> None:
-        checked = {member: _member(name, member, one) for member, one in members.items()}
+        checked = {member: _member(name, member, kind) for member, kind in members.items()}
         for slot, value in (
             ("name", name),
             ("members", MappingProxyType(checked)),
@@ -47,7 +47,7 @@ class StructType:
             if name not in self.members:
                 raise TypeError(f"`{self.name}` has no member `{name}`")
             given[name] = value
-        return Struct(self, {name: _value(one, given.get(name)) for name, one in self.members.items()})
+        return Struct(self, {name: _value(kind, given.get(name)) for name, kind in self.members.items()})
 
     def __copy__(self) -> StructType:
         return self
@@ -63,7 +63,7 @@ class StructType:
         return constructors.field(self, shape, **options)
 
     def __repr__(self) -> str:
-        return f"struct {self.name}({', '.join(f'{name}: {one}' for name, one in self.members.items())})"
+        return f"struct {self.name}({', '.join(f'{name}: {kind}' for name, kind in self.members.items())})"
 
     def __fingerprint__(self) -> Any:
         return rule.ordered(
@@ -116,7 +116,7 @@ class Struct:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"{self._kind.name}({', '.join(f'{name}={one!r}' for name, one in self._values.items())})"
+        return f"{self._kind.name}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
     def __fingerprint__(self) -> Any:
         members = [(name, str(kind)) for name, kind in self._kind.members.items()]
@@ -154,6 +154,12 @@ def struct(**members: Any) -> StructType:
 
 def dataclass(cls: Any) -> StructType:
     """Make a type of structs of a class: its annotations are the members, its functions can be called in kernels."""
-    members = {name: evaluate(one, cls) for name, one in vars(cls).get("__annotations__", {}).items()}
-    methods = {name: one for name, one in vars(cls).items() if hasattr(one, "__keyprint_function__")}
+    members = {
+        name: evaluate(annotation, cls) for name, annotation in vars(cls).get("__annotations__", {}).items()
+    }
+    methods = {
+        name: attribute
+        for name, attribute in vars(cls).items()
+        if hasattr(attribute, "__keyprint_function__")
+    }
     return StructType(cls.__name__, members, methods)

@@ -37,12 +37,12 @@ class Matrix:
         if wanted is not None and given is None:
             raise TypeError(f"expected a type such as `kp.f32`, found {wanted!r}")
         if given is None:
-            given = defaults.float if any(isinstance(one, float) for one in flat) else defaults.int
+            given = defaults.float if any(isinstance(number, float) for number in flat) else defaults.int
         #: Where the numbers come from, if they are those of an element: setting one sets it there, too.
         self._home: Callable[[int, Any], None] | None = None
         self.dtype: DType = given
         self.shape = shape
-        self._items: tuple[Any, ...] = tuple(given(one) for one in flat)
+        self._items: tuple[Any, ...] = tuple(given(number) for number in flat)
 
     # -- Looking at it -----------------------------------------------------------------------------
 
@@ -65,14 +65,14 @@ class Matrix:
         if isinstance(index, tuple) and len(index) == 1:
             index = index[0]
         if len(self.shape) == 1:
-            found = operator.index(index)
-            place = found + self.n if found < 0 else found
+            position = operator.index(index)
+            place = position + self.n if position < 0 else position
             if not 0 <= place < self.n:
-                raise IndexError(f"index {found} of a vector of {self.n}")
+                raise IndexError(f"index {position} of a vector of {self.n}")
             return place
         if not isinstance(index, tuple) or len(index) != 2:
             raise IndexError(f"a matrix has two indices, found {index!r}")
-        row, column = (operator.index(one) for one in index)
+        row, column = (operator.index(part) for part in index)
         row, column = row + self.n if row < 0 else row, column + self.m if column < 0 else column
         if not (0 <= row < self.n and 0 <= column < self.m):
             raise IndexError(f"index {index} of a {self.n}x{self.m} matrix")
@@ -84,9 +84,9 @@ class Matrix:
             if not -self.n <= row < self.n:
                 raise IndexError(f"row {row} of a {self.n}x{self.m} matrix")
             row %= self.n
-            found = make((self.m,), self._items[row * self.m : (row + 1) * self.m], self.dtype)
-            found._home = lambda column, value: self.__setitem__((row, column), value)
-            return found
+            row_vector = make((self.m,), self._items[row * self.m : (row + 1) * self.m], self.dtype)
+            row_vector._home = lambda column, value: self.__setitem__((row, column), value)
+            return row_vector
         return self._items[self._at(index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -94,8 +94,8 @@ class Matrix:
             row = self[index]
             if len(value) != self.m:
                 raise ValueError(f"a row of {self.m} numbers, found {len(value)}")
-            for column, one in enumerate(value):
-                row[column] = one
+            for column, number in enumerate(value):
+                row[column] = number
             return
         at = self._at(index)
         value = self.dtype(value)
@@ -104,11 +104,11 @@ class Matrix:
         self._items = (*self._items[:at], value, *self._items[at + 1 :])
 
     def __getattr__(self, name: str) -> Any:
-        if len(self.shape) == 1 and name and all(one in _LANES for one in name):
-            lanes = [_LANES[one] for one in name]
+        if len(self.shape) == 1 and name and all(letter in _LANES for letter in name):
+            lanes = [_LANES[letter] for letter in name]
             if max(lanes) < self.n:
-                found = [self._items[lane] for lane in lanes]
-                return found[0] if len(found) == 1 else make((len(found),), tuple(found), self.dtype)
+                numbers = [self._items[lane] for lane in lanes]
+                return numbers[0] if len(numbers) == 1 else make((len(numbers),), tuple(numbers), self.dtype)
         raise AttributeError(f"a vector or matrix of shape {self.shape} has no member {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -138,8 +138,8 @@ class Matrix:
         return numpy.array(self.to_list(), dtype=dtype)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        found = self.to_numpy()
-        return found if dtype is None else found.astype(dtype)
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
         return f"{'Vector' if len(self.shape) == 1 else 'Matrix'}({self.to_list()}, {self.dtype})"
@@ -158,8 +158,8 @@ class Matrix:
     # -- Computing ---------------------------------------------------------------------------------
 
     def _compare(self, other: object, op: Callable[[Any, Any], Any]) -> Any:
-        found = self._with(other, op)
-        return found if found is NotImplemented else all(found) if op is operator.eq else any(found)
+        results = self._with(other, op)
+        return results if results is NotImplemented else all(results) if op is operator.eq else any(results)
 
     def _with(self, other: Any, op: Callable[[Any, Any], Any]) -> Any:
         if isinstance(other, (list, tuple)):
@@ -173,16 +173,16 @@ class Matrix:
         return NotImplemented
 
     def _arithmetic(self, other: Any, op: Callable[[Any, Any], Any]) -> Any:
-        found = self._with(other, op)
-        if found is NotImplemented:
-            return found
+        results = self._with(other, op)
+        if results is NotImplemented:
+            return results
         wide = self.dtype
         if isinstance(other, Matrix) and other.dtype != wide:
             wide = wide if wide.is_float and not other.dtype.is_float else other.dtype
-            wide = max((self.dtype, other.dtype), key=lambda one: (one.is_float, one.bits))
-        if not wide.is_float and any(isinstance(one, float) for one in found):
+            wide = max((self.dtype, other.dtype), key=lambda dtype: (dtype.is_float, dtype.bits))
+        if not wide.is_float and any(isinstance(number, float) for number in results):
             wide = None  # type: ignore[assignment]
-        return make(self.shape, tuple(found), wide)
+        return make(self.shape, tuple(results), wide)
 
     def __add__(self, other: Any) -> Any:
         return self._arithmetic(other, operator.add)
@@ -218,7 +218,7 @@ class Matrix:
         return self._arithmetic(other, operator.pow)
 
     def __neg__(self) -> Any:
-        return make(self.shape, tuple(-one for one in self._items), self.dtype)
+        return make(self.shape, tuple(-number for number in self._items), self.dtype)
 
     def __matmul__(self, other: Any) -> Any:
         other = other if isinstance(other, Matrix) else Matrix(other)
@@ -251,7 +251,7 @@ class Matrix:
 
     def norm_sqr(self) -> Any:
         """Return the sum of the squares."""
-        return sum(one * one for one in self._items)
+        return sum(number * number for number in self._items)
 
     def norm(self) -> float:
         """Return the length."""
@@ -260,7 +260,7 @@ class Matrix:
     def normalized(self) -> Any:
         """Return a vector of this direction, of length 1."""
         length = self.norm()
-        return make(self.shape, tuple(one / length for one in self._items))
+        return make(self.shape, tuple(number / length for number in self._items))
 
     def sum(self) -> Any:
         """Return the sum of all numbers."""
@@ -359,16 +359,16 @@ class Vector(Matrix):
 
 def make(shape: tuple[int, ...], items: tuple[Any, ...], dtype: DType | str | None = None) -> Any:
     """Return a vector or matrix of numbers."""
-    made: Any = object.__new__(Vector if len(shape) == 1 else Matrix)
-    made._set(list(items), tuple(shape), BY_NAME[dtype] if isinstance(dtype, str) else dtype)
-    return made
+    tensor: Any = object.__new__(Vector if len(shape) == 1 else Matrix)
+    tensor._set(list(items), tuple(shape), BY_NAME[dtype] if isinstance(dtype, str) else dtype)
+    return tensor
 
 
 def element(array: Any, index: Any, items: tuple[Any, ...]) -> Any:
     """Return an element of an array that is a vector or matrix; setting a number of it sets that of the element."""
-    made = make(array.element_shape, items, array.scalar)
-    made._home = lambda lane, value: array.set_lane(index, lane, value)
-    return made
+    tensor = make(array.element_shape, items, array.scalar)
+    tensor._home = lambda lane, value: array.set_lane(index, lane, value)
+    return tensor
 
 
 def build(kind: TensorType, values: tuple[Any, ...]) -> Any:
@@ -401,7 +401,7 @@ def _flatten(values: Any) -> tuple[list[Any], tuple[int, ...]]:
     rows = [list(row) for row in rows]
     if len({len(row) for row in rows}) != 1:
         raise ValueError("the rows of a matrix have one length")
-    return [one for row in rows for one in row], (len(rows), len(rows[0]))
+    return [number for row in rows for number in row], (len(rows), len(rows[0]))
 
 
 def _filled(dt: Any, n: int, m: int | None, value: Callable[..., int]) -> Any:

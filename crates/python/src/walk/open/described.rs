@@ -41,10 +41,10 @@ impl<'a, 'py> Walk<'a, 'py> {
             Form::Leaf(leaf) => {
                 let leaf = leaf.bind(self.py);
                 let Some(item) = scalar(leaf)? else {
-                    let found = short_repr(leaf);
+                    let repr = short_repr(leaf);
                     return Err(Failure::refuse(
                         "bad-rule",
-                        format!("rule.leaf takes a scalar, text or bytes, found {found}"),
+                        format!("rule.leaf takes a scalar, text or bytes, found {repr}"),
                     )
                     .hint("use rule.ordered(...) for a value with parts"));
                 };

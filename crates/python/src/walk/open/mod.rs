@@ -213,8 +213,8 @@ impl<'a, 'py> Walk<'a, 'py> {
         if let Some(Field { place: Place::Item(_), .. }) = fields.first()
             && builtin::tuple_len(&value) != known.plan.items
         {
-            let found = builtin::tuple_len(&value);
-            let message = format!("a named tuple of {} fields has {found} items", known.plan.items);
+            let count = builtin::tuple_len(&value);
+            let message = format!("a named tuple of {} fields has {count} items", known.plan.items);
             return Err(Failure::refuse("malformed-reduction", message));
         }
         let mark = self.stream.open_record(&layout.digest);
