@@ -152,7 +152,7 @@ def line(title: str, results: dict[str, float | str]) -> None:
     record(
         "fingerprints",
         title,
-        {"Keyprint" if name == "keyprint" else name: one for name, one in results.items()},
+        {"Keyprint" if name == "keyprint" else name: result for name, result in results.items()},
     )
     cells = [f"keyprint {own * 1e3:9.4f} ms"]
     for name, result in results.items():

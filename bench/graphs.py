@@ -94,7 +94,7 @@ def medians(calls, rounds=15):
                 call()
             if turn:
                 times[name].append((time.perf_counter() - begin) / (number * divisor))
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def quadrants():
@@ -127,8 +127,8 @@ def measure(directory):
         library.turns(address, counter, long(SIZE))
 
     def all_singles():
-        for one in singles:
-            one(x)
+        for task in singles:
+            task(x)
 
     big = [kp.ndarray(kp.f32, 200_000) for _ in range(2)]
     ten, gated = module.ten, module.gated
@@ -151,23 +151,23 @@ def measure(directory):
 def main():
     with tempfile.TemporaryDirectory() as directory:
         kp.init(offline_cache_file_path=os.path.join(directory, "store"))
-        found = measure(directory)
+        times = measure(directory)
         others = quadrants()
     shown = {"ten tasks, one graph": "ten tasks", "a turn of three tasks": "a turn"}
     print("\n| graphs | ns | Quadrants |\n| --- | --- | --- |")
-    for name, one in found.items():
+    for name, seconds in times.items():
         other = others.get(shown.get(name, ""))
-        print(f"| {name} | {one * 1e9:,.1f} | {'' if other is None else f'{other * 1e9:,.0f}'} |")
+        print(f"| {name} | {seconds * 1e9:,.1f} | {'' if other is None else f'{other * 1e9:,.0f}'} |")
     rows = {"a launch of ten tasks": "ten tasks, one graph", "a turn of three tasks": "a turn of three tasks"}
     for title, name in rows.items():
-        in_c = found["ten tasks, in C" if name.startswith("ten") else f"{name}, in C"]
+        in_c = times["ten tasks, in C" if name.startswith("ten") else f"{name}, in C"]
         record(
-            "graphs", title, {"Keyprint": found[name], "C": in_c, "Quadrants": others.get(shown[name], "")}
+            "graphs", title, {"Keyprint": times[name], "C": in_c, "Quadrants": others.get(shown[name], "")}
         )
-    empty = found["nothing, called from Python"]
-    launch = found["ten tasks, one graph"] - empty - found["ten tasks, in C"]
-    turn = found["a turn of three tasks"] - found["a turn of three tasks, in C"]
-    beside = found["two long sections in a row"] / found["two long sections beside each other"]
+    empty = times["nothing, called from Python"]
+    launch = times["ten tasks, one graph"] - empty - times["ten tasks, in C"]
+    turn = times["a turn of three tasks"] - times["a turn of three tasks, in C"]
+    beside = times["two long sections in a row"] / times["two long sections beside each other"]
     print(f"\na launch of ten tasks: ten inlined calls {launch * 1e9:+.0f} ns (bar +200)")
     print(f"a turn of three tasks: {turn * 1e9:+.1f} ns of our own (bar 1,000)")
     print(f"sections beside each other: {beside:.2f}x as fast as in a row, on {os.cpu_count()} cores")

@@ -161,40 +161,40 @@ def with_numba():
         return None
     jit = numba.njit(parallel=True)
     prange, sqrt = numba.prange, np.sqrt
-    one = np.float32
+    f32 = np.float32
 
     @jit
     def saxpy_(x, y):
         for i in prange(len(x)):
-            y[i] += one(2) * x[i]
+            y[i] += f32(2) * x[i]
 
     @jit
     def stencil_(x, y):
         n = x.shape[0]
         for i in prange(1, n - 1):
             for j in range(1, n - 1):
-                y[i, j] = one(0.25) * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]) - x[i, j]
+                y[i, j] = f32(0.25) * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]) - x[i, j]
 
     @jit
     def mandelbrot_(out):
         n = out.shape[0]
         for i in prange(n):
             for j in range(n):
-                cx, cy = one(-2) + one(3) * one(j) / one(n), one(-1.5) + one(3) * one(i) / one(n)
-                x = y = one(0)
+                cx, cy = f32(-2) + f32(3) * f32(j) / f32(n), f32(-1.5) + f32(3) * f32(i) / f32(n)
+                x = y = f32(0)
                 k = 0
-                while k < 200 and x * x + y * y < one(4):
-                    x, y = x * x - y * y + cx, one(2) * x * y + cy
+                while k < 200 and x * x + y * y < f32(4):
+                    x, y = x * x - y * y + cx, f32(2) * x * y + cy
                     k += 1
                 out[i, j] = k
 
     @jit
     def nbody_(p, f):
         for i in prange(len(p)):
-            ax = ay = az = one(0)
+            ax = ay = az = f32(0)
             for j in range(len(p)):
                 dx, dy, dz = p[j, 0] - p[i, 0], p[j, 1] - p[i, 1], p[j, 2] - p[i, 2]
-                inv = one(1) / sqrt(dx * dx + dy * dy + dz * dz + one(1e-4))
+                inv = f32(1) / sqrt(dx * dx + dy * dy + dz * dz + f32(1e-4))
                 w = inv * inv * inv
                 ax += dx * w
                 ay += dy * w
@@ -217,12 +217,12 @@ def with_numpy():
 
 
 def seconds(work, given, repeat):
-    found = []
+    times = []
     for _ in range(repeat):
         begin = time.perf_counter()
         work(*given)
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
 
 
 def quadrants_seconds():
@@ -250,7 +250,7 @@ def main():
         "NumPy": with_numpy(),
     }
     tools = {name: tool for name, tool in tools.items() if tool}
-    found = {tool: {} for tool in tools}
+    by_tool = {tool: {} for tool in tools}
     for name in names:
         reference = None
         for tool, kernels in tools.items():
@@ -273,29 +273,29 @@ def main():
                     turn[tool] = seconds(kernels[name], given, 5)
         for tool in tools:
             if name in tools[tool]:
-                found[tool][name] = statistics.median(turn[tool] for turn in rounds)
+                by_tool[tool][name] = statistics.median(turn[tool] for turn in rounds)
     # What compilers may do if a product and a sum were rounded once, as C's may by default, or floats were real numbers.
     store = os.path.join(directory.name, "store")
     for label, settings in (("contract", {"contract": True}), ("fast math", {"fast_math": True})):
         kp.init(cpu_max_num_threads=THREADS, offline_cache_file_path=store, **settings)
-        times = found[f"keyprint, {label}"] = {}
+        times = by_tool[f"keyprint, {label}"] = {}
         for name in names:
             given = arrays()[name]
             tools["keyprint"][name](*given)
             times[name] = seconds(tools["keyprint"][name], given, 15)
-    found["Quadrants"] = quadrants_seconds()
+    by_tool["Quadrants"] = quadrants_seconds()
     for name in names:
         row = {
             "Keyprint" if tool == "keyprint" else tool: times[name]
-            for tool, times in found.items()
+            for tool, times in by_tool.items()
             if name in times
         }
         record("kernels", name, row)
     print(f"\nkernels, {THREADS} threads, ratio to hand-written C with OpenMP (milliseconds)")
     print("| | " + " | ".join(names) + " |\n| --- " * 1 + "| --- " * len(names) + "|")
-    for tool, times in found.items():
+    for tool, times in by_tool.items():
         cells = [
-            f"{times[name] / found['C'][name]:.2f} ({times[name] * 1e3:.1f})" if name in times else "-"
+            f"{times[name] / by_tool['C'][name]:.2f} ({times[name] * 1e3:.1f})" if name in times else "-"
             for name in names
         ]
         print(f"| {tool} | " + " | ".join(cells) + " |")

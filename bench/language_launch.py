@@ -91,10 +91,10 @@ def medians(calls, rounds=9, number=50_000):
     times = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, timer in timers.items():
-            found = timer.timeit(number) / number
+            duration = timer.timeit(number) / number
             if turn:
-                times[name].append(found)
-    return {name: statistics.median(found) for name, found in times.items()}
+                times[name].append(duration)
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def with_numba(count):
@@ -173,12 +173,12 @@ assert x[0] == 1.0
 
 
 def seconds(command, environment, repeat=15):
-    found = []
+    times = []
     for _ in range(repeat):
         begin = time.perf_counter()
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
 
 
 def warm_starts(directory):
@@ -195,7 +195,7 @@ def warm_starts(directory):
         (seconds([sys.executable, ours], environment, 5), seconds([sys.executable, native], environment, 5))
         for _ in range(5)
     ]
-    return tuple(statistics.median(one) for one in zip(*rounds, strict=True))
+    return tuple(statistics.median(column) for column in zip(*rounds, strict=True))
 
 
 def cold_compiles(directory):
@@ -259,27 +259,27 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         kp.init(offline_cache_file_path=os.path.join(directory, "store"))
         module = program(directory)
-        found = launches(module, directory)
+        times = launches(module, directory)
         others = quadrants()
         print("\n| a warm launch | ns | bar | Quadrants | Numba |\n| --- | --- | --- | --- | --- |")
-        for name, one in found.items():
+        for name, own in times.items():
             if name.startswith("Numba"):
                 continue
             count = name.split()[0]
             numba = (
-                found.get(f"Numba, {count} arrays") if name in ("1 array", "4 arrays", "30 arrays") else None
+                times.get(f"Numba, {count} arrays") if name in ("1 array", "4 arrays", "30 arrays") else None
             )
             cells = [
-                f"{one * 1e9:.0f}",
+                f"{own * 1e9:.0f}",
                 str(BARS.get(name, "")),
                 f"{others[name] * 1e9:.0f}" if name in others else "",
             ]
             print(f"| {name} | {' | '.join(cells)} | {'' if numba is None else f'{numba * 1e9:.0f}'} |")
         for name in ("1 array", "4 arrays", "30 arrays", "object with 30 arrays", "dataclass with 30 arrays"):
             row = {
-                "Keyprint": found[name],
+                "Keyprint": times[name],
                 "Quadrants": others.get(name, ""),
-                "Numba": found.get(f"Numba, {name.split()[0]} arrays", ""),
+                "Numba": times.get(f"Numba, {name.split()[0]} arrays", ""),
             }
             if "with" in name:
                 del row["Numba"]

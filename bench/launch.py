@@ -68,18 +68,18 @@ def medians(calls: dict[str, tuple[str, dict[str, Any]]], rounds: int = 11) -> d
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, timer in timers.items():
-            found = timer.timeit(number) / number
+            duration = timer.timeit(number) / number
             if turn:
-                times[name].append(found)
-    return {name: statistics.median(found) for name, found in times.items()}
+                times[name].append(duration)
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
-def line(title: str, found: dict[str, float], scale: float = 1e9) -> None:
-    ours = found["Keyprint"]
+def line(title: str, times: dict[str, float], scale: float = 1e9) -> None:
+    ours = times["Keyprint"]
     cells = [f"{ours * scale:9.1f}"]
     for name in TOOLS[1:]:
-        one = found.get(name)
-        cells.append(f"{'-':>18}" if one is None else f"{one * scale:9.1f} ({one / ours:4.1f}x)")
+        theirs = times.get(name)
+        cells.append(f"{'-':>18}" if theirs is None else f"{theirs * scale:9.1f} ({theirs / ours:4.1f}x)")
     print(f"{title:<42}" + "  ".join(cells), flush=True)
 
 
@@ -134,8 +134,8 @@ def launches(directory: Path) -> None:
         rekey.forget()
         rekey(arrays[0])
 
-    found = medians_of(first, 200)
-    line("a first call, in process (us)", {"Keyprint": found}, 1e6)
+    median = medians_of(first, 200)
+    line("a first call, in process (us)", {"Keyprint": median}, 1e6)
 
 
 def medians_of(call: Any, number: int) -> float:
@@ -215,18 +215,18 @@ def warm_starts(directory: Path) -> None:
     for _ in range(15):
         for name in times:
             times[name].append(process(Path(scripts[name])))
-    found = {name: statistics.median(one) for name, one in times.items()}
-    floor = found["Python + ctypes"]
-    record("start", "a jit decorator", found)
+    results = {name: statistics.median(samples) for name, samples in times.items()}
+    floor = results["Python + ctypes"]
+    record("start", "a jit decorator", results)
     print("\nFrom a fresh process to its end, artifact on disk")
-    for name, seconds in found.items():
+    for name, seconds in results.items():
         print(f"{name:<42}{seconds * 1e3:9.1f} ms  ({seconds / floor:4.2f}x Python + ctypes)")
     parts = []
     for _ in range(11):
         text = subprocess.run(
             [sys.executable, scripts["Keyprint"]], check=True, capture_output=True, text=True
         ).stdout
-        parts.append([float(one) for one in text.split()[:3]])
+        parts.append([float(word) for word in text.split()[:3]])
         assert text.strip().endswith("hit: disk"), text
     imported, decorated, first = (statistics.median(column) for column in zip(*parts, strict=True))
     print(f"  of which: import {imported:.2f} ms, decorate {decorated:.2f} ms, first call {first:.2f} ms")

@@ -10,6 +10,6 @@ def record(plot: str, row: str, seconds: dict[str, float | str]) -> None:
     """Keep a row of a plot: seconds, by tool. What is no number (`RecursionError`) is left out."""
     path = os.environ.get("BENCH_RECORD")
     if path:
-        numbers = {tool: one for tool, one in seconds.items() if isinstance(one, (int, float))}
+        numbers = {tool: value for tool, value in seconds.items() if isinstance(value, (int, float))}
         with open(path, "a") as file:
             file.write(json.dumps({"plot": plot, "row": row, "seconds": numbers}) + "\n")

@@ -50,7 +50,7 @@ def chart(title: str, rows: dict[str, dict[str, float]]) -> str:
     known = [COLOURS[tool.partition(",")[0]] for tool in tools if tool.partition(",")[0] in COLOURS]
     left = iter([colour for colour in OTHERS if colour not in known] * 3)
     colours = {tool: _colour(tool) or next(left) for tool in tools}
-    every = [one for row in rows.values() for one in row.values()]
+    every = [value for row in rows.values() for value in row.values()]
     low = 10 ** math.floor(math.log10(min(every)) - 0.3)
     high = max(every)
     scale = BARS / math.log10(high / low)

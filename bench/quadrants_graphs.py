@@ -23,14 +23,14 @@ from graph_programs import SIZE, program
 
 
 def median(work, number, rounds=7):
-    found = []
+    times = []
     for turn in range(rounds + 1):
         begin = time.perf_counter()
         for _ in range(number):
             work()
         if turn:
-            found.append((time.perf_counter() - begin) / number)
-    return statistics.median(found)
+            times.append((time.perf_counter() - begin) / number)
+    return statistics.median(times)
 
 
 def main():
@@ -53,11 +53,11 @@ def main():
 
         turns(1)
         few, many = 1, 101
-        found = {
+        results = {
             "ten tasks": median(lambda: module.ten(x), 50),
             "a turn": (median(lambda: turns(many), 3) - median(lambda: turns(few), 10)) / (many - few),
         }
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -81,19 +81,19 @@ def four(a: F1, b: F1, c: F1, d: F1):
 
 
 def own(array, dtype=qd.f32):
-    made = qd.ndarray(dtype, array.shape)
-    made.from_numpy(array)
-    return made
+    copied = qd.ndarray(dtype, array.shape)
+    copied.from_numpy(array)
+    return copied
 
 
 def median(work, repeat):
     work()
-    found = []
+    times = []
     for _ in range(repeat):
         begin = time.perf_counter()
         work()
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
 
 
 def kernels():
@@ -148,8 +148,8 @@ def main():
     threads = int(sys.argv[2])
     with contextlib.redirect_stdout(io.StringIO()):
         qd.init(arch=qd.cpu, cpu_max_num_threads=threads, fast_math=False, offline_cache=False)
-        found = kernels() if sys.argv[1] == "kernels" else launches()
-    print(json.dumps(found))
+        results = kernels() if sys.argv[1] == "kernels" else launches()
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -52,19 +52,19 @@ def processor() -> str:
 
 
 def versions() -> list[str]:
-    found = [f"CPython {platform.python_version()}", f"Keyprint {importlib.metadata.version('keyprint')}"]
+    tools = [f"CPython {platform.python_version()}", f"Keyprint {importlib.metadata.version('keyprint')}"]
     for name in PEERS:
         try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
+            tools.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            found.append(f"{name}: not installed")
+            tools.append(f"{name}: not installed")
     quadrants = HERE / ".venv-quadrants" / "bin" / "python"
     if quadrants.exists():
         ask = "import importlib.metadata as m; print(m.version('quadrants'))"
         told = subprocess.run([quadrants, "-c", ask], capture_output=True, text=True)
-        found.append(f"Quadrants {told.stdout.strip() or 'unknown'}")
+        tools.append(f"Quadrants {told.stdout.strip() or 'unknown'}")
     compiler = subprocess.run(["cc", "--version"], capture_output=True, text=True).stdout.splitlines()
-    return [*found, compiler[0] if compiler else "no C compiler"]
+    return [*tools, compiler[0] if compiler else "no C compiler"]
 
 
 def run(script: str, record: Path) -> str:
@@ -116,9 +116,9 @@ def main() -> None:
             sections.append(f"## {title}\n\n{as_markdown(run(script, record))}")
         rows: dict[str, dict[str, dict[str, float]]] = {}
         for line in record.read_text().splitlines() if record.exists() else []:
-            one = json.loads(line)
-            if one["seconds"]:
-                rows.setdefault(one["plot"], {})[one["row"]] = one["seconds"]
+            entry = json.loads(line)
+            if entry["seconds"]:
+                rows.setdefault(entry["plot"], {})[entry["row"]] = entry["seconds"]
     pictures = []
     (HERE / "plots").mkdir(exist_ok=True)
     for plot, title in PLOTS.items():

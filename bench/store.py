@@ -128,55 +128,55 @@ def medians(operations: dict[str, Operation], *, repeat: int, rounds: int = 15) 
                 operation(turn * repeat + i)
             if turn:
                 times[name].append((time.perf_counter() - start) / repeat)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
-def line(title: str, found: dict[str, float]) -> None:
-    record("store", title, found)
-    ours = found["Keyprint"]
+def line(title: str, times: dict[str, float]) -> None:
+    record("store", title, times)
+    ours = times["Keyprint"]
     cells = [f"{ours * 1e6:10.1f}"]
     for name in list(TOOLS)[1:]:
         cells.append(
-            f"{found[name] * 1e6:9.1f} ({found[name] / ours:4.1f}x)" if name in found else f"{'-':>17}"
+            f"{times[name] * 1e6:9.1f} ({times[name] / ours:4.1f}x)" if name in times else f"{'-':>17}"
         )
     print(f"{title:<34}" + "  ".join(cells), flush=True)
 
 
 def tools(directory: Path, *, sync: bool) -> dict[str, Any]:
-    found = {}
+    opened = {}
     for name, make in TOOLS.items():
         try:
-            found[name] = make(directory / f"{name}-{sync}", sync=sync)
+            opened[name] = make(directory / f"{name}-{sync}", sync=sync)
         except ImportError:
             print(f"{name} is not installed; left out")
-    return found
+    return opened
 
 
 def reads(directory: Path) -> None:
-    made = tools(directory, sync=False)
+    opened = tools(directory, sync=False)
     for title, size in SIZES.items():
         data = os.urandom(size)
-        for tool in made.values():
+        for tool in opened.values():
             tool.put(size, data)
-        operations = {name: tool.reader(size) for name, tool in made.items()}
+        operations = {name: tool.reader(size) for name, tool in opened.items()}
         assert all(read(0) == data for read in operations.values())
         line(f"hit, {title}, from disk", medians(operations, repeat=5 if size > 10**6 else 300))
     memory = Keyprint(directory / "memory", sync=False, memory=1 << 30)
     memory.put(1, os.urandom(65_536))
     known = key(1)
-    found = medians({"Keyprint": lambda _: memory.store.get_or_build(known, never)}, repeat=5000)
-    line("hit, 64 KB, from memory", found)
-    found = medians({"Keyprint": lambda i: key(i)}, repeat=2000)
-    line("making a key of one small value", found)
+    times = medians({"Keyprint": lambda _: memory.store.get_or_build(known, never)}, repeat=5000)
+    line("hit, 64 KB, from memory", times)
+    times = medians({"Keyprint": lambda i: key(i)}, repeat=2000)
+    line("making a key of one small value", times)
 
 
 def writes(directory: Path) -> None:
     for sync in (False, True):
-        made = tools(directory / "writes", sync=sync)
+        opened = tools(directory / "writes", sync=sync)
         for title, size in SIZES.items():
             data = os.urandom(size)
             operations = {
-                name: lambda i, tool=tool, data=data: tool.put(i, data) for name, tool in made.items()
+                name: lambda i, tool=tool, data=data: tool.put(i, data) for name, tool in opened.items()
             }
             how = "synced" if sync else "not synced"
             line(f"publish, {title}, {how}", medians(operations, repeat=3 if size > 10**6 else 30, rounds=9))
@@ -205,13 +205,13 @@ def read_many(name: str, path: str, size: int, repeat: int, start: Any, out: Any
 
 def contention(directory: Path) -> None:
     size, repeat = 65_536, 2000
-    made = tools(directory / "contention", sync=False)
-    for tool in made.values():
+    opened = tools(directory / "contention", sync=False)
+    for tool in opened.values():
         tool.put(size, os.urandom(size))
     context = multiprocessing.get_context("spawn")
     for processes in (1, 2, 8):
-        found = {}
-        for name in made:
+        times = {}
+        for name in opened:
             path = str(directory / "contention" / f"{name}-False")
             start, out = context.Barrier(processes), context.Queue()
             workers = [
@@ -220,10 +220,10 @@ def contention(directory: Path) -> None:
             ]
             for worker in workers:
                 worker.start()
-            found[name] = statistics.median(out.get() for _ in workers)
+            times[name] = statistics.median(out.get() for _ in workers)
             for worker in workers:
                 worker.join()
-        line(f"hit, 64 KB, {processes} processes", found)
+        line(f"hit, 64 KB, {processes} processes", times)
 
 
 def race(path: str, log: str, start: Any) -> None:
@@ -276,7 +276,7 @@ def many(directory: Path, entries: int = 100_000) -> None:
         program = [sys.executable, "-m", "keyprint", "--dir", str(path), *arguments]
         return lambda _: subprocess.run(program, check=True, stdout=subprocess.DEVNULL)
 
-    found = medians(
+    times = medians(
         {
             "Keyprint": command("ls", "--json"),
             "stats": command("stats"),
@@ -288,7 +288,7 @@ def many(directory: Path, entries: int = 100_000) -> None:
     )
     names = {"Keyprint": "`keyprint ls` (reads every manifest)", "stats": "`keyprint stats`"}
     names |= {"gc": "`keyprint gc`, nothing to remove", "walk": "os.scandir and os.stat from Python"}
-    for name, seconds in found.items():
+    for name, seconds in times.items():
         print(f"  {names[name]:<40}{seconds * 1e3:8.0f} ms")
     total = walk(0)
     begin = time.perf_counter()

@@ -111,7 +111,7 @@ def codes(family: str, known: dict[str, str]) -> str:
 
 def builtins() -> str:
     # A bar would end the cell.
-    rows = [f"| `kp.{name}` | {one.__doc__} |" for name, one in sorted(BUILTINS.items())]
+    rows = [f"| `kp.{name}` | {function.__doc__} |" for name, function in sorted(BUILTINS.items())]
     return "\n".join(["| function | what it is |", "| --- | --- |", *rows])
 
 
@@ -130,7 +130,7 @@ _PLACE = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(\n<!-- end of table -->)"
 
 def filled(text: str) -> str:
     """Return a page with its tables as the code has them."""
-    return _PLACE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], text)
+    return _PLACE.sub(lambda match: match[1] + TABLES[match[2]]() + match[3], text)
 
 
 if __name__ == "__main__":

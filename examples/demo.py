@@ -99,18 +99,18 @@ def run(directory: Path, particles: int, steps: int) -> dict:
     command = [sys.executable, __file__, "--simulate", str(directory), str(particles), str(steps)]
     begin = time.perf_counter()
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    found["process"] = time.perf_counter() - begin
-    return found
+    report = json.loads(done.stdout.splitlines()[-1])
+    report["process"] = time.perf_counter() - begin
+    return report
 
 
-def tell(title: str, found: dict, steps: int) -> None:
+def tell(title: str, report: dict, steps: int) -> None:
     print(f"\n{title}")
-    for name, kernel in found["kernels"].items():
+    for name, kernel in report["kernels"].items():
         print(
             f"  {name:<6} {kernel['how']:<9} in {kernel['seconds'] * 1e3:8.1f} ms    {first_line(kernel['why'])}"
         )
-    print(f"  {steps} steps in {found['seconds']:.2f} s, the whole process in {found['process']:.2f} s")
+    print(f"  {steps} steps in {report['seconds']:.2f} s, the whole process in {report['process']:.2f} s")
 
 
 def first_line(text: str, most: int = 100) -> str:
@@ -126,7 +126,7 @@ def main() -> None:
     import numpy as np
     import picture
 
-    particles, steps = (int(one) for one in [*sys.argv[1:], "60000", "1000"][:2])
+    particles, steps = (int(argument) for argument in [*sys.argv[1:], "60000", "1000"][:2])
     print(f"Water, {particles:,} particles, {steps} steps, each time in a fresh process:")
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -144,7 +144,7 @@ def main() -> None:
         tell("3. edited: with the gravity of Mars", edited, steps)
         why = edited["kernels"]["step"]["why"]
         other = np.load(directory / "at.npy")
-    seconds = [sum(one["seconds"] for one in found["kernels"].values()) for found in (cold, warm)]
+    seconds = [sum(kernel["seconds"] for kernel in report["kernels"].values()) for report in (cold, warm)]
     print(f"\nto the first results: {seconds[0] * 1e3:.0f} ms cold, {seconds[1] * 1e3:.1f} ms warm: ", end="")
     print(f"{seconds[0] / seconds[1]:.0f} times as long")
     print(f"why the third compiled: {why}")

@@ -88,7 +88,7 @@ def run(count: int, steps: int) -> Bodies:
 
 
 if __name__ == "__main__":
-    count, steps = (int(one) for one in [*sys.argv[1:], "3000", "300"][:2])
+    count, steps = (int(argument) for argument in [*sys.argv[1:], "3000", "300"][:2])
     before = energy(disc(count))
     bodies = run(count, steps)
     at = bodies.x.to_numpy()

@@ -35,16 +35,16 @@ def scene(p):
 def march(origin, direction):
     """Return how far a ray goes, and what it hits; 0 is the plane, -1 nothing."""
     far = 0.02
-    found = -1
+    hit = -1
     for _ in range(120):
         distance, which = scene(origin + far * direction)
         if distance < 1e-3:
-            found = which
+            hit = which
             break
         far += distance
         if far > FAR:
             break
-    return far, found
+    return far, hit
 
 
 @kp.func

@@ -104,7 +104,7 @@ def run(particles: int, steps: int, grid: int = 128) -> Water:
 
 
 if __name__ == "__main__":
-    particles, steps = (int(one) for one in [*sys.argv[1:], "40000", "1500"][:2])
+    particles, steps = (int(argument) for argument in [*sys.argv[1:], "40000", "1500"][:2])
     water = run(particles, steps)
     at = water.x.to_numpy()
     picture.write("splash.png", picture.points(at, 512))

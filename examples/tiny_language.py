@@ -89,12 +89,12 @@ def c_source(spec: kp.Specialization) -> tuple[str, list[str]]:
         raise LanguageError(f"the source of `{spec.name}` is not known")
     (tree,) = ast.parse(textwrap.dedent(spec.source)).body
     slots, loads = [], []
-    for name, one in spec.arguments.items():
+    for name, argument in spec.arguments.items():
         at = len(slots)
-        if one.kind == "array":
-            if (one.dtype, one.ndim, one.layout) != ("float64", 1, "C"):
+        if argument.kind == "array":
+            if (argument.dtype, argument.ndim, argument.layout) != ("float64", 1, "C"):
                 raise LanguageError(
-                    f"`{name}` is {one}, expected a contiguous float64 array of one dimension"
+                    f"`{name}` is {argument}, expected a contiguous float64 array of one dimension"
                 )
             slots += [name, f"{name}.shape[0]"]
             loads.append(f"double *const a_{name} = (double *)w[{at}]; double v_{name} = a_{name}[i];")
@@ -115,8 +115,8 @@ def c_source(spec: kp.Specialization) -> tuple[str, list[str]]:
 def body_of(statements: list[ast.stmt], writer: Writer) -> list[str]:
     """Return the statements of a function as C: `t = ...`, `out[:] = ...`, and texts."""
     lines = []
-    for one in statements:
-        match one:
+    for statement in statements:
+        match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 new = "" if name in writer.known else "double "
                 lines.append(f"{new}v_{name} = {writer.visit(value)};")
@@ -129,7 +129,7 @@ def body_of(statements: list[ast.stmt], writer: Writer) -> list[str]:
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
             case _:
-                writer.fail(one, "not in this language")
+                writer.fail(statement, "not in this language")
     return lines
 
 

@@ -65,7 +65,7 @@ def run(size: int, steps: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    size, steps = (int(one) for one in [*sys.argv[1:], "512", "520"][:2])
+    size, steps = (int(argument) for argument in [*sys.argv[1:], "512", "520"][:2])
     heights = run(size, steps)
     picture.write("wave.png", picture.coloured(heights, -0.15, 0.15))
     print(

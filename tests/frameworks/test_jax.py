@@ -31,7 +31,7 @@ def test_kernels_do_not_write_what_cannot_be_written() -> None:
         for i in a:
             a[i] = 3.0
 
-    made = jnp.zeros(4)
+    array = jnp.zeros(4)
     with pytest.raises(TypeError):
-        fill(made)
-    assert made.tolist() == [0] * 4
+        fill(array)
+    assert array.tolist() == [0] * 4

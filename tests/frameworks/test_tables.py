@@ -75,11 +75,11 @@ def _with_attributes(series: Any) -> Any:
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_data(name: str) -> None:
-    one, other = SAME[name]()
-    assert fp(one) == fp(other)
+    data, other = SAME[name]()
+    assert fp(data) == fp(other)
 
 
 @pytest.mark.parametrize("name", OTHER)
 def test_other_data(name: str) -> None:
-    one, other = OTHER[name]()
-    assert fp(one) != fp(other)
+    data, other = OTHER[name]()
+    assert fp(data) != fp(other)

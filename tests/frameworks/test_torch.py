@@ -46,20 +46,20 @@ def test_tensors_without_elements_are_refused_in_our_words(make: Any, words: str
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "bool", "complex64", "float8_e4m3fn"])
 def test_element_types(dtype: str) -> None:
-    one, other = (torch.tensor([1, number]).to(getattr(torch, dtype)) for number in (1, 0))
-    assert fp(one) == fp(one.clone()) != fp(other)
-    assert fp(one) != fp(one.to(torch.float64))
+    tensor, other = (torch.tensor([1, number]).to(getattr(torch, dtype)) for number in (1, 0))
+    assert fp(tensor) == fp(tensor.clone()) != fp(other)
+    assert fp(tensor) != fp(tensor.to(torch.float64))
 
 
 def test_modules_are_values() -> None:
     torch.manual_seed(0)
-    one = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
     other = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
-    other.load_state_dict(one.state_dict())
-    assert fp(one) == fp(other)
+    other.load_state_dict(module.state_dict())
+    assert fp(module) == fp(other)
     with torch.no_grad():
         other[0].bias[0] += 1
-    assert fp(one) != fp(other)
+    assert fp(module) != fp(other)
 
 
 @kp.kernel
@@ -76,9 +76,9 @@ def copy(a: kp.types.NDArray[kp.f32, 1], b: kp.types.NDArray[kp.f32, 1]):
 
 def test_kernels_do_not_write_what_autograd_tracks() -> None:
     tracked = torch.zeros(4, requires_grad=True)
-    for one in (tracked, tracked * 2):
+    for tensor in (tracked, tracked * 2):
         with pytest.raises(TypeError, match="tracked by autograd") as caught:
-            fill(one)
+            fill(tensor)
         assert "tensor.detach()" in str(caught.value)
     assert tracked.tolist() == [0] * 4
     fill(tracked.detach())
@@ -103,8 +103,8 @@ def test_kernels_refuse_signs_that_are_yet_to_be_taken() -> None:
 def test_layouts_count_in_jit() -> None:
     compiled = []
     kernel = kp.jit(lambda x: x, compile=lambda spec: compiled.append(spec) or (lambda x: len(compiled)))
-    made = torch.zeros(2, 3)
-    for one in (made, made.T, made[:, ::2], torch.ones(4, 5)):
-        kernel(one)
-    assert [one.arguments["x"].layout for one in compiled] == ["C", "F", "S"]
-    assert np.asarray(made).shape == (2, 3)
+    tensor = torch.zeros(2, 3)
+    for argument in (tensor, tensor.T, tensor[:, ::2], torch.ones(4, 5)):
+        kernel(argument)
+    assert [spec.arguments["x"].layout for spec in compiled] == ["C", "F", "S"]
+    assert np.asarray(tensor).shape == (2, 3)

@@ -199,13 +199,13 @@ def _spots(tree: Any) -> list[tuple[list[Any], int]]:
     """Return the statements of a tree that are more than nothing, as places in bodies."""
     import ast
 
-    found = []
+    spots = []
     for node in ast.walk(tree):
         for field in ("body", "orelse"):
             body = getattr(node, field, None)
             if isinstance(body, list):
-                found += [(body, at) for at, one in enumerate(body) if not isinstance(one, ast.Pass)]
-    return found
+                spots += [(body, at) for at, stmt in enumerate(body) if not isinstance(stmt, ast.Pass)]
+    return spots
 
 
 def _cleaned(files: dict[str, str]) -> dict[str, str]:

@@ -111,14 +111,14 @@ def sequence(make: Values, depth: int) -> Value:
     changes = [inside(change, f"{{v}}[{at}]") for change in items[at].changes]
     if opening == "[":
         changes += ["{v}.append(5)", "{v}[0] = 'new'", "{v}.reverse()"]
-    return Value(opening + ", ".join(one.expr for one in items) + closing, _needs(items), reads, changes)
+    return Value(opening + ", ".join(item.expr for item in items) + closing, _needs(items), reads, changes)
 
 
 def mapping(make: Values, depth: int) -> Value:
     items = make.some(depth)
     keys = make.rng.sample(["'k'", "'tile'", "1", "'x'", "(2, 3)"], len(items))
     at = make.rng.randrange(len(items))
-    body = "{" + ", ".join(f"{key}: {one.expr}" for key, one in zip(keys, items, strict=True)) + "}"
+    body = "{" + ", ".join(f"{key}: {item.expr}" for key, item in zip(keys, items, strict=True)) + "}"
     wrap = make.rng.choice(
         [
             *["{}"] * 4,
@@ -292,7 +292,7 @@ def instance(make: Values, depth: int) -> Value:
     attribute = f"    K = {make.plain().expr}\n"
     parameters = ", ".join(fields)
     init = f"    def __init__(self, {parameters}):\n" + "".join(
-        f"        self.{one} = {one}\n" for one in fields
+        f"        self.{field} = {field}\n" for field in fields
     )
     if style == "plain":
         text = f"class {name}:\n{attribute}{init}{method}{extra}"
@@ -300,11 +300,11 @@ def instance(make: Values, depth: int) -> Value:
         text = f"class {name}:\n    __slots__ = {tuple(fields)!r}\n{attribute}{init}{method}{extra}"
     elif style in ("dataclass", "frozen"):
         frozen = "frozen=True" if style == "frozen" else ""
-        body = "".join(f"    {one}: object\n" for one in fields)
+        body = "".join(f"    {field}: object\n" for field in fields)
         noted = "    noted: int = dataclasses.field(default=1, metadata={'unit': 'm'})\n"
         text = f"@dataclasses.dataclass({frozen})\nclass {name}:\n{body}{noted}    K: typing.ClassVar = 3\n{method}{extra}"
     elif style == "namedtuple":
-        body = "".join(f"    {one}: object\n" for one in fields)
+        body = "".join(f"    {field}: object\n" for field in fields)
         text = f"class {name}(typing.NamedTuple):\n{body}{method}"
     else:
         base = make.name("B")
@@ -347,7 +347,7 @@ def instance(make: Values, depth: int) -> Value:
         if style in ("plain", "dataclass", "derived"):
             changes += ["{v}.extra = 1", "{v}.read = lambda: 'mine'"]
     changes += [inside(change, f"{{v}}.{fields[at]}") for change in items[at].changes]
-    return Value(f"{name}({', '.join(one.expr for one in items)})", [*_needs(items), text], reads, changes)
+    return Value(f"{name}({', '.join(item.expr for item in items)})", [*_needs(items), text], reads, changes)
 
 
 #: Methods that operators and builtins call, and the reads that call them.
@@ -417,17 +417,17 @@ def enumeration(make: Values, depth: int) -> Value:
 
 
 def klass(make: Values, depth: int) -> Value:
-    made = instance(make, depth)
-    name = made.expr.partition("(")[0]
+    value = instance(make, depth)
+    name = value.expr.partition("(")[0]
     return Value(
         name,
-        made.needs,
+        value.needs,
         [
             "{v}.__name__",
             "getattr({v}, 'K', 0)",
             "issubclass({v}, object)",
             "sorted(vars({v}))",
-            f"{{v}}{made.expr[len(name) :]}.read()",
+            f"{{v}}{value.expr[len(name) :]}.read()",
             "getattr({v}, '__annotations__', 0)",
         ],
         ["{v}.K = 'other'"],

@@ -18,22 +18,22 @@ def key_of(directory: str) -> str:
     if child:
         os.close(write)
         with os.fdopen(read) as answer:
-            found = answer.read()
+            text = answer.read()
         os.waitpid(child, 0)
-        return found
+        return text
     sys.path.insert(0, directory)
-    found = "died"
+    text = "died"
     try:
         import program
 
         options = getattr(program, "OPTIONS", {})
-        found = kp.FunctionKey(program.f, **options).fingerprint.hex()
+        text = kp.FunctionKey(program.f, **options).fingerprint.hex()
     except kp.KeyprintError as error:
-        found = f"error {error.code}"
+        text = f"error {error.code}"
     except BaseException as error:
-        found = f"error {type(error).__name__}: {error}"
+        text = f"error {type(error).__name__}: {error}"
     finally:
-        os.write(write, found.encode())
+        os.write(write, text.encode())
         os._exit(0)
 
 

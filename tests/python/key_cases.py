@@ -30,9 +30,9 @@ class Case:
         if isinstance(edit, dict):
             return {**self.files, **edit}
         before, after = edit
-        found = {name: text.replace(before, after) for name, text in self.files.items()}
-        assert found != self.files, f"{before!r} is not in the program"
-        return found
+        files = {name: text.replace(before, after) for name, text in self.files.items()}
+        assert files != self.files, f"{before!r} is not in the program"
+        return files
 
 
 def write(directory: Path, files: dict[str, str]) -> None:

@@ -16,11 +16,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks() -> list[tuple[str, str]]:
-    found = []
+    examples = []
     for page in PAGES:
         for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1):
-            found.append((f"{page.name}-{number}", block))
-    return found
+            examples.append((f"{page.name}-{number}", block))
+    return examples
 
 
 def test_there_are_examples() -> None:
@@ -149,7 +149,7 @@ def test_programs_can_be_checked_for_types(tmp_path: Path) -> None:
     program.write_text("import keyprint as kp\n\n" + "\n".join(line for line, _ in WRONG))
     said = check_types(program).splitlines()
     for at, (line, what) in enumerate(WRONG):
-        assert any(f"typed.py:{at + 3}:" in one and what in one for one in said), (line, said)
+        assert any(f"typed.py:{at + 3}:" in message and what in message for message in said), (line, said)
 
 
 def test_the_api_reference_has_every_public_name() -> None:
@@ -165,8 +165,8 @@ def test_the_api_reference_has_every_public_name() -> None:
     # What a page is made of is there.
     for path in re.findall(r"^::: (keyprint[\w.]+)", pages, re.MULTILINE):
         *before, name = path.split(".")
-        found: object = kp if len(before) == 1 else importlib.import_module(".".join(before))
-        assert hasattr(found, name), path
+        owner: object = kp if len(before) == 1 else importlib.import_module(".".join(before))
+        assert hasattr(owner, name), path
 
 
 def test_the_stub_has_every_public_name() -> None:

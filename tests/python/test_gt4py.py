@@ -158,12 +158,12 @@ def test_skipping_fields_of_nodes() -> None:
     semantic = fingerprinting.make_fingerprinter(
         deconstructor=fingerprinting.make_lenient_data_deconstructor({Expr: node})
     )
-    one = Expr([SubExpr(1, Location(1), "f32")], Location(2))
+    expr = Expr([SubExpr(1, Location(1), "f32")], Location(2))
     other = Expr([SubExpr(1, Location(7), "f64")], None)
-    assert semantic(one) == semantic(other)
-    assert lenient(one) != lenient(other)
+    assert semantic(expr) == semantic(other)
+    assert lenient(expr) != lenient(other)
     assert semantic(Expr(1)) != semantic(SubExpr(1))
-    assert node(one) == Deconstruction.from_pieces(("value", one.value), state=node(one).state)
+    assert node(expr) == Deconstruction.from_pieces(("value", expr.value), state=node(expr).state)
 
 
 def test_custom_overrides_run_in_python() -> None:
@@ -343,19 +343,19 @@ def test_one_deconstructor_gives_one_digest(value: Any, mode: str) -> None:
 
     for aggregator in (fingerprinting.fingerprint_aggregator, wrapped):
         for options in itertools.product([True, False], repeat=2):
-            found = fingerprinting.catabolize(
+            digest = fingerprinting.catabolize(
                 value,
                 deconstructor=deconstructor,
                 aggregator=aggregator,
                 **dict(zip(("allow_cycles", "memoize"), options, strict=True)),
             )
-            assert found == expected
+            assert digest == expected
     assert calls
 
 
 def test_local_classes_count_by_content() -> None:
-    one, other, again = (fingerprinting.lenient_fingerprinter(_local(number)) for number in (1, 2, 1))
-    assert one == again != other
+    digest, other, again = (fingerprinting.lenient_fingerprinter(_local(number)) for number in (1, 2, 1))
+    assert digest == again != other
 
 
 def test_the_most_specific_rule_wins() -> None:
@@ -369,20 +369,20 @@ def test_the_most_specific_rule_wins() -> None:
         object: constant(b"object"),
     }
     deconstructor = fingerprinting.make_strict_data_deconstructor(rules)
-    made = fingerprinting.make_fingerprinter(deconstructor=deconstructor)
-    assert made(1) == made(2) and made({}) == made({1: 2}) and made(st.Plain(a=1)) == made(st.Plain(a=2))
+    fp = fingerprinting.make_fingerprinter(deconstructor=deconstructor)
+    assert fp(1) == fp(2) and fp({}) == fp({1: 2}) and fp(st.Plain(a=1)) == fp(st.Plain(a=2))
     assert (
-        len({made(one) for one in (1, True, Level.LOW, {}, collections.OrderedDict(), 1.0, np.float64(1))})
+        len({fp(value) for value in (1, True, Level.LOW, {}, collections.OrderedDict(), 1.0, np.float64(1))})
         == 7
     )
-    assert made(True) != made(False) and made("a") != made("b")
+    assert fp(True) != fp(False) and fp("a") != fp("b")
     for value in (1, True, Level.LOW, [1, True], {"a": 1}, collections.OrderedDict(a=1), np.float64(2)):
         wrapped = fingerprinting.catabolize(
             value,
             deconstructor=deconstructor,
-            aggregator=lambda found: fingerprinting.fingerprint_aggregator(found),
+            aggregator=lambda deconstruction: fingerprinting.fingerprint_aggregator(deconstruction),
         )
-        assert wrapped == made(value)
+        assert wrapped == fp(value)
 
 
 @dataclasses.dataclass
@@ -394,16 +394,16 @@ class Located:
 def test_misspelt_fields_are_refused() -> None:
     for skipped, fine in (("location", True), ("locaton", False)):
         override = fingerprinting.skipping_fields_node_deconstructor(skipped)
-        made = fingerprinting.make_fingerprinter(
+        fp = fingerprinting.make_fingerprinter(
             deconstructor=fingerprinting.make_strict_data_deconstructor({Located: override})
         )
         if fine:
-            assert made(Located(1, "a")) == made(Located(1, "b"))
+            assert fp(Located(1, "a")) == fp(Located(1, "b"))
         else:
             with pytest.raises(
                 TypeError, match=r"`locaton` is to be skipped.*\nhint: there are .*`location`"
             ):
-                made(Located(1, "a"))
+                fp(Located(1, "a"))
 
 
 @dataclasses.dataclass(frozen=True)

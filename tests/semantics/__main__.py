@@ -39,11 +39,11 @@ def main() -> int:
         for at in range(-(-options.programs // BATCH)):
             seed = options.first + at
             mode = MODES[options.mode or modes[seed % len(modes)]]
-            found = judge(make(seed, BATCH, options.rows, mode), mode, Path(directory), f"batch{seed}")
+            difference = judge(make(seed, BATCH, options.rows, mode), mode, Path(directory), f"batch{seed}")
             done += BATCH
-            if found is not None:
+            if difference is not None:
                 wrong += 1
-                print(f"batch {seed}, {mode.name}: {report(*found)}\n", flush=True)
+                print(f"batch {seed}, {mode.name}: {report(*difference)}\n", flush=True)
                 if wrong >= options.show:
                     break
             if at % 25 == 24 or sys.stderr.isatty():

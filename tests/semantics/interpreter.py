@@ -71,7 +71,7 @@ def zero(kind: Any) -> Any:
     if isinstance(kind, Vec):
         return [zero(kind.of)] * kind.n
     if isinstance(kind, StructType):
-        return {name: zero(one) for name, one in kind.members}
+        return {name: zero(member) for name, member in kind.members}
     return model.rounded(kind, 0) if model.is_float(kind) else kind != "bool" and 0
 
 
@@ -91,10 +91,10 @@ class Frame:
 
     def ghost(self) -> Frame:
         """The same, to look for types from here on."""
-        names = {name: dataclasses.replace(one) for name, one in self.names.items()}
-        made = Frame(self.world, names, True)
-        made.returns = self.returns
-        return made
+        names = {name: dataclasses.replace(variable) for name, variable in self.names.items()}
+        frame = Frame(self.world, names, True)
+        frame.returns = self.returns
+        return frame
 
     # -- Expressions -------------------------------------------------------------------------------
 
@@ -128,37 +128,37 @@ class Frame:
 
     def _compare(self, node: ast.Compare) -> Value | Const:
         left = self.eval(node.left)
-        found: Value | Const = Const(True)
+        result: Value | Const = Const(True)
         for op, right in zip(node.ops, node.comparators, strict=True):
             # What is further to the right is only computed if all before it holds.
-            frame = self if model.truth(found) else self.ghost()
+            frame = self if model.truth(result) else self.ghost()
             value = frame.eval(right)
-            one = model.compare(_COMPARE[type(op)], left, value)
-            if isinstance(one, Value) and isinstance(one.type, Vec):
+            compared = model.compare(_COMPARE[type(op)], left, value)
+            if isinstance(compared, Value) and isinstance(compared.type, Vec):
                 if len(node.ops) > 1:
                     raise Refused("a chain of vectors")
-                return one
-            if isinstance(found, Const) and not found.value:
-                return found
-            is_known = isinstance(found, Const) and isinstance(one, Const)
-            both = model.truth(found) and model.truth(one)
-            found = Const(both) if is_known else Value("bool", both)
+                return compared
+            if isinstance(result, Const) and not result.value:
+                return result
+            is_known = isinstance(result, Const) and isinstance(compared, Const)
+            both = model.truth(result) and model.truth(compared)
+            result = Const(both) if is_known else Value("bool", both)
             left = value
-        return found
+        return result
 
     def _boolop(self, node: ast.BoolOp) -> Value | Const:
         is_and = isinstance(node.op, ast.And)
         result = self.eval(node.values[0])
         decided = False
-        for one in node.values[1:]:
+        for operand in node.values[1:]:
             if isinstance(result, Const):
                 # What is known decides as in Python.
                 if bool(result.value) == is_and:
-                    result = self.eval(one)
+                    result = self.eval(operand)
                 continue
             decided = decided or model.truth(result) != is_and
             frame = self.ghost() if decided else self
-            other = model.typed(frame.eval(one))
+            other = model.typed(frame.eval(operand))
             if isinstance(other.type, Vec):
                 raise Refused("the truth of a vector")
             kind = model.common(result.type, other.type)
@@ -170,17 +170,17 @@ class Frame:
         taken, other = (node.body, node.orelse) if model.truth(test) else (node.orelse, node.body)
         if _is_static(node.test):
             return self.eval(taken)
-        found, missed = self.eval(taken), self.type_of(other)
-        if isinstance(found, Const) and isinstance(missed, Const) and isinstance(test, Const):
+        chosen, missed = self.eval(taken), self.type_of(other)
+        if isinstance(chosen, Const) and isinstance(missed, Const) and isinstance(test, Const):
             # A number that is known stays one, as a kind that holds both.
             kinds = [bool, int, float]
-            kind = kinds[max(kinds.index(type(one.value)) for one in (found, missed))]
-            return Const(kind(found.value))
-        found, missed = model.typed(found), model.typed(missed)
-        kind = _joined(found.type, missed.type)
-        if isinstance(kind, Vec) and not isinstance(found.type, Vec):
-            return Value(kind, [model.convert(found, kind.of)] * kind.n)
-        return Value(kind, model.convert(found, kind))
+            kind = kinds[max(kinds.index(type(const.value)) for const in (chosen, missed))]
+            return Const(kind(chosen.value))
+        chosen, missed = model.typed(chosen), model.typed(missed)
+        kind = _joined(chosen.type, missed.type)
+        if isinstance(kind, Vec) and not isinstance(chosen.type, Vec):
+            return Value(kind, [model.convert(chosen, kind.of)] * kind.n)
+        return Value(kind, model.convert(chosen, kind))
 
     def _call(self, node: ast.Call) -> Value | Const:
         name = ast.unparse(node.func)
@@ -190,12 +190,12 @@ class Frame:
         if short.startswith("atomic_"):
             return self._atomic(short.removeprefix("atomic_"), node)
         if short == "Vector":
-            items = [model.typed(self.eval(one)) for one in node.args[0].elts]
+            items = [model.typed(self.eval(element)) for element in node.args[0].elts]
             kind = items[0].type
-            for one in items[1:]:
-                kind = model.common(kind, one.type)
-            return Value(Vec(len(items), kind), [model.convert(one, kind) for one in items])
-        values = [self.eval(one) for one in node.args]
+            for item in items[1:]:
+                kind = model.common(kind, item.type)
+            return Value(Vec(len(items), kind), [model.convert(item, kind) for item in items])
+        values = [self.eval(argument) for argument in node.args]
         if short == "static":
             return values[0]
         if short in model.SCALARS:
@@ -207,25 +207,25 @@ class Frame:
         return getattr(self, "_call_" + short)(*values)
 
     def _call_min(self, *values: Value | Const) -> Value | Const:
-        found = values[0]
-        for one in values[1:]:
-            found = model.extreme("min", found, one)
-        return found
+        smallest = values[0]
+        for value in values[1:]:
+            smallest = model.extreme("min", smallest, value)
+        return smallest
 
     def _call_max(self, *values: Value | Const) -> Value | Const:
-        found = values[0]
-        for one in values[1:]:
-            found = model.extreme("max", found, one)
-        return found
+        largest = values[0]
+        for value in values[1:]:
+            largest = model.extreme("max", largest, value)
+        return largest
 
     def _call_abs(self, value: Value | Const) -> Value | Const:
         return model.absolute(value)
 
     def _call_int(self, value: Value | Const) -> Value | Const:
         if isinstance(value, Const):
-            found = int(value.value)
-            model.literal(found)
-            return Const(found)
+            number = int(value.value)
+            model.literal(number)
+            return Const(number)
         to = value.type if model.is_int(value.type) else model.DEFAULT_INT
         return model.cast(value, to, self._events())
 
@@ -264,28 +264,28 @@ class Frame:
         return Value(value.type, work(value.value)) if model.is_float(value.type) else value
 
     def _method(self, of: Value, name: str, node: ast.Call) -> Value:
-        lanes = [Value(of.type.of, one) for one in of.value]
+        lanes = [Value(of.type.of, number) for number in of.value]
         if name in ("sum", "max", "min"):
-            found: Any = lanes[0]
-            for one in lanes[1:]:
-                found = (
-                    model.binary("+", found, one, self._events())
+            result: Any = lanes[0]
+            for lane in lanes[1:]:
+                result = (
+                    model.binary("+", result, lane, self._events())
                     if name == "sum"
-                    else model.extreme(name, found, one)
+                    else model.extreme(name, result, lane)
                 )
-            if name != "sum" and found.type == "bool":
+            if name != "sum" and result.type == "bool":
                 raise Refused("of truth values")
-            return found
+            return result
         other = self.eval(node.args[0])
-        found = None
+        result = None
         for a, b in zip(lanes, other.value, strict=True):
-            one = model.binary("*", a, Value(other.type.of, b), self._events())
-            found = one if found is None else model.binary("+", found, one, self._events())
-        return found
+            product = model.binary("*", a, Value(other.type.of, b), self._events())
+            result = product if result is None else model.binary("+", result, product, self._events())
+        return result
 
     def _struct(self, kind: StructType, values: list[Any], node: ast.Call) -> Value:
         given = dict(zip((name for name, _ in kind.members), values, strict=False))
-        given.update({one.arg: self.eval(one.value) for one in node.keywords})
+        given.update({keyword.arg: self.eval(keyword.value) for keyword in node.keywords})
         members = {}
         for name, of in kind.members:
             members[name] = zero(of) if name not in given else _stored(given[name], of)
@@ -294,7 +294,7 @@ class Frame:
     def _function(self, function: ast.FunctionDef, values: list[Any]) -> Value | Const:
         names: Names = {}
         constants: dict[str, Any] = {}
-        assigned = {one.id for one in ast.walk(function) if isinstance(one, ast.Name) and _is_store(one)}
+        assigned = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and _is_store(node)}
         for parameter, value in zip(function.args.args, values, strict=True):
             if isinstance(value, Const) and parameter.arg not in assigned:
                 constants[parameter.arg] = value.value
@@ -305,12 +305,12 @@ class Frame:
         world = dataclasses.replace(
             self.world, constants={**self.world.constants, **constants}, events=events
         )
-        looking = Frame(world, {name: dataclasses.replace(one) for name, one in names.items()}, True)
+        looking = Frame(world, {name: dataclasses.replace(known) for name, known in names.items()}, True)
         looking.block(function.body)
         kind = None
-        for one in looking.returns:
-            one = model.typed(one)
-            kind = one.type if kind is None else model.common(kind, one.type)
+        for returned in looking.returns:
+            returned = model.typed(returned)
+            kind = returned.type if kind is None else model.common(kind, returned.type)
         frame = Frame(world, names, False)
         try:
             frame.block(function.body)
@@ -331,7 +331,7 @@ class Frame:
 
     def _index(self, node: ast.Subscript) -> tuple[int, ...]:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return tuple(int(self.eval(one).value) for one in parts)
+        return tuple(int(self.eval(part).value) for part in parts)
 
     def _attribute(self, node: ast.Attribute) -> Value:
         of = self.eval(node.value)
@@ -362,7 +362,7 @@ class Frame:
 
     def block(self, body: list[ast.stmt]) -> bool:
         """Run statements; of a ghost, return whether they leave."""
-        return any(getattr(self, "_" + type(one).__name__.lower())(one) for one in body)
+        return any(getattr(self, "_" + type(stmt).__name__.lower())(stmt) for stmt in body)
 
     def _pass(self, node: ast.Pass) -> None:
         pass
@@ -372,7 +372,7 @@ class Frame:
 
     def _assign(self, node: ast.Assign) -> None:
         if isinstance(node.targets[0], ast.Tuple):
-            values = [self.eval(one) for one in node.value.elts]
+            values = [self.eval(element) for element in node.value.elts]
             for target, value in zip(node.targets[0].elts, values, strict=True):
                 self._set(target, value)
             return
@@ -392,9 +392,9 @@ class Frame:
                 self.names[target.id] = Variable(value.type, value.value)
         elif isinstance(target, ast.Subscript) and getattr(target.value, "id", None) in self.world.arrays:
             kind, elements = self.world.arrays[target.value.id]
-            found = _stored(value, kind)
+            stored = _stored(value, kind)
             if not self.is_ghost:
-                elements[self._index(target)] = found
+                elements[self._index(target)] = stored
         elif isinstance(target, ast.Subscript):
             of = self.names[target.value.id]
             of.value = list(of.value)
@@ -443,22 +443,22 @@ class Frame:
             self._join(missed.names)
             return False
         # Which branch is taken is known: what the other one sets matters for types alone.
-        both = {name: one for name, one in missed.names.items() if name in self.names}
-        for name, one in both.items():
-            if not (one.is_set and self.names[name].is_set):
+        both = {name: variable for name, variable in missed.names.items() if name in self.names}
+        for name, variable in both.items():
+            if not (variable.is_set and self.names[name].is_set):
                 both[name] = self.names[name]
         self._join({**self.names, **both})
         return False
 
     def _join(self, other: Names) -> None:
         for name in set(self.names) | set(other):
-            one, two = self.names.get(name), other.get(name)
-            if one is None or two is None or not (one.is_set and two.is_set):
-                known = one or two
+            own, theirs = self.names.get(name), other.get(name)
+            if own is None or theirs is None or not (own.is_set and theirs.is_set):
+                known = own or theirs
                 self.names[name] = dataclasses.replace(known, is_set=False)
-            elif one.type != two.type:
-                kind = model.common(one.type, two.type)
-                self.names[name] = Variable(kind, model.convert(Value(one.type, one.value), kind))
+            elif own.type != theirs.type:
+                kind = model.common(own.type, theirs.type)
+                self.names[name] = Variable(kind, model.convert(Value(own.type, own.value), kind))
 
     def _loop(self, body: list[ast.stmt]) -> bool:
         """One turn; returns whether the loop is left."""
@@ -478,20 +478,20 @@ class Frame:
                 self.names[name] = before[name]
 
     def _for(self, node: ast.For) -> None:
-        before = {name: dataclasses.replace(one) for name, one in self.names.items()}
+        before = {name: dataclasses.replace(variable) for name, variable in self.names.items()}
         text = ast.unparse(node.iter)
         is_static = text.startswith("kp.static")
         call = node.iter.args[0] if is_static else node.iter
-        bounds = [self.eval(one) for one in call.args]
+        bounds = [self.eval(bound) for bound in call.args]
         name = node.target.id
         if is_static:
-            for at in range(*(one.value for one in bounds)):
+            for at in range(*(bound.value for bound in bounds)):
                 self.world = dataclasses.replace(self.world, constants={**self.world.constants, name: at})
                 self.block(node.body)
             return
         self.is_unsure |= _returns(node)
         kind = _range_type(bounds)
-        numbers = [int(one.value) for one in map(model.typed, bounds)]
+        numbers = [int(bound.value) for bound in map(model.typed, bounds)]
         frame = self.ghost()
         frame.names[name] = Variable(kind, zero(kind))
         frame.block(node.body)
@@ -505,7 +505,7 @@ class Frame:
         self._after_loop(before)
 
     def _while(self, node: ast.While) -> None:
-        before = {name: dataclasses.replace(one) for name, one in self.names.items()}
+        before = {name: dataclasses.replace(variable) for name, variable in self.names.items()}
         self.is_unsure |= _returns(node)
         frame = self.ghost()
         frame.eval(node.test)
@@ -539,7 +539,7 @@ class Frame:
 
 
 def _returns(node: ast.stmt) -> bool:
-    return any(isinstance(one, ast.Return) for one in ast.walk(node))
+    return any(isinstance(child, ast.Return) for child in ast.walk(node))
 
 
 def _is_store(node: ast.Name) -> bool:
@@ -554,24 +554,24 @@ def _scalar(kind: Any) -> Any:
     return kind.of if isinstance(kind, Vec) else kind
 
 
-def _joined(one: Any, other: Any) -> Any:
+def _joined(kind: Any, other: Any) -> Any:
     """The type of one of two values: a number beside a vector is one everywhere."""
-    if isinstance(one, Vec) != isinstance(other, Vec):
-        vector, number = (one, other) if isinstance(one, Vec) else (other, one)
+    if isinstance(kind, Vec) != isinstance(other, Vec):
+        vector, number = (kind, other) if isinstance(kind, Vec) else (other, kind)
         return Vec(vector.n, model.common(vector.of, number))
-    return model.common(one, other)
+    return model.common(kind, other)
 
 
 def _range_type(bounds: list[Any]) -> str:
     """The type of the variable of a loop."""
-    types = [model.typed(one).type for one in bounds]
+    types = [model.typed(bound).type for bound in bounds]
     kind = "i32" if types[0] == "bool" else types[0]
-    for one in types[1:]:
-        kind = model.promote(kind, one)
+    for name in types[1:]:
+        kind = model.promote(kind, name)
     if model.bits(kind) < 32:
         return "i32"
-    is_negative = any(isinstance(one, Const) and one.value < 0 for one in bounds)
-    is_mixed = any(model.is_signed(one) for one in types if one != "bool") and len(types) > 1
+    is_negative = any(isinstance(bound, Const) and bound.value < 0 for bound in bounds)
+    is_mixed = any(model.is_signed(name) for name in types if name != "bool") and len(types) > 1
     return "i64" if kind[0] == "u" and (is_negative or is_mixed) else kind
 
 

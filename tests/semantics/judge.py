@@ -94,17 +94,17 @@ def text_of(batch: Batch, mode: Mode) -> str:
     """The module of a batch."""
     lines = ["import keyprint as kp", ""]
     lines += [f"{name} = {value!r}" for name, value in CONSTANTS.items()]
-    for one in STRUCTS.values():
-        members = ", ".join(f"{name}=kp.{kind}" for name, kind in one.members)
-        lines.append(f"{one.name} = kp.types.struct({members})")
+    for struct_type in STRUCTS.values():
+        members = ", ".join(f"{name}=kp.{kind}" for name, kind in struct_type.members)
+        lines.append(f"{struct_type.name} = kp.types.struct({members})")
     lines += [HELPERS]
-    lines += ["@kp.func\n" + one.text for one in batch.programs]
+    lines += ["@kp.func\n" + program.text for program in batch.programs]
     parameters = [f"all_{name}: kp.types.NDArray[kp.{kind}, 1]" for name, kind in NUMBERS.items()]
     parameters += [f"{name}: kp.types.NDArray[kp.{kind}, 2]" for name, kind in ARRAYS.items()]
     parameters += ["OI: kp.types.NDArray[kp.i64, 3]", "OF: kp.types.NDArray[kp.f64, 3]"]
     call = ", ".join([*(f"all_{name}[i]" for name in NUMBERS), *ARRAYS, "OI", "OF"])
     loops = []
-    for at, one in enumerate(batch.programs):
+    for at, program in enumerate(batch.programs):
         if mode.graph or at == 0:
             if mode.serial:
                 loops.append("kp.loop_config(serialize=True)")
@@ -113,7 +113,7 @@ def text_of(batch: Batch, mode: Mode) -> str:
                 loops.append(f"with kp.checkpoint({at}):")
                 pad = "    "
             loops.append(pad + head)
-        loops.append(f"{pad}    {one.name}(i, {at}, {call})")
+        loops.append(f"{pad}    {program.name}(i, {at}, {call})")
     if mode.graph:
         parameters.append("more: kp.types.NDArray[kp.i32, 0]")
         loops = ["while kp.graph.do_while(more):", *("    " + line for line in loops)]
@@ -138,11 +138,11 @@ def launch(
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     rows = len(batch.rows)
-    numbers = [np.array([row[one] for row in batch.rows], dtype(kind)) for one, kind in NUMBERS.items()]
-    arrays = {one: np.array(batch.arrays[one], dtype(kind)) for one, kind in ARRAYS.items()}
+    numbers = [np.array([row[key] for row in batch.rows], dtype(kind)) for key, kind in NUMBERS.items()]
+    arrays = {array: np.array(batch.arrays[array], dtype(kind)) for array, kind in ARRAYS.items()}
     many = len(batch.programs)
-    ints = np.zeros((rows, many, max(1, *(one.ints for one in batch.programs))), np.int64)
-    floats = np.zeros((rows, many, max(1, *(one.floats for one in batch.programs))), np.float64)
+    ints = np.zeros((rows, many, max(1, *(program.ints for program in batch.programs))), np.int64)
+    floats = np.zeros((rows, many, max(1, *(program.floats for program in batch.programs))), np.float64)
     more = [np.array(turns(mode), np.int32)] if mode.graph else []
     raised = None
     with warnings.catch_warnings():
@@ -174,15 +174,15 @@ def interpret(batch: Batch, mode: Mode) -> tuple[dict[Any, Any], dict[Any, Any],
     state = {name: {} for name in ARRAYS}
     for name in ARRAYS:
         for row, items in enumerate(batch.arrays[name]):
-            state[name].update({(row, at): one for at, one in enumerate(items)})
+            state[name].update({(row, at): element for at, element in enumerate(items)})
     arrays = {name: (kind, state[name]) for name, kind in ARRAYS.items()}
     arrays |= {"OI": ("i64", ints), "OF": ("f64", floats)}
-    trees = [one.tree.body for one in batch.programs]
+    trees = [program.tree.body for program in batch.programs]
     with np.errstate(all="ignore"):
         for _ in range(turns(mode)):
             for at, body in enumerate(trees):
                 for row, numbers in enumerate(batch.rows):
-                    names = {name: Variable(NUMBERS[name], one) for name, one in numbers.items()}
+                    names = {name: Variable(NUMBERS[name], value) for name, value in numbers.items()}
                     names["i"] = Variable("i32", row)
                     world = Memory(helpers_, {**CONSTANTS, "AT": at}, STRUCTS, arrays, events)
                     try:
@@ -195,12 +195,12 @@ def interpret(batch: Batch, mode: Mode) -> tuple[dict[Any, Any], dict[Any, Any],
 helpers_: dict[str, ast.FunctionDef] = helpers()
 
 
-def is_same(found: Any, wanted: Any) -> bool:
-    if wanted != wanted or found != found:
-        return wanted != wanted and found != found
+def is_same(actual: Any, wanted: Any) -> bool:
+    if wanted != wanted or actual != actual:
+        return wanted != wanted and actual != actual
     if isinstance(wanted, float):
-        return struct.pack("d", found) == struct.pack("d", wanted)
-    return found == wanted
+        return struct.pack("d", actual) == struct.pack("d", wanted)
+    return actual == wanted
 
 
 def compare(batch: Batch, mode: Mode, directory: Path, name: str) -> str | None:
@@ -210,20 +210,20 @@ def compare(batch: Batch, mode: Mode, directory: Path, name: str) -> str | None:
     if mode.debug and (raised is not None or events):
         return None if (raised is not None) == bool(events) else f"raised {raised}, expected one of {events}"
 
-    def close(found: float, wanted: float) -> bool:
-        return is_same(found, wanted) or math.isclose(found, wanted, rel_tol=1e-3, abs_tol=1e-3)
+    def close(actual: float, wanted: float) -> bool:
+        return is_same(actual, wanted) or math.isclose(actual, wanted, rel_tol=1e-3, abs_tol=1e-3)
 
     same = close if mode.is_smooth else is_same
-    for kind, found, wanted in (("int", ints, want_ints), ("float", floats, want_floats)):
+    for kind, stored, wanted in (("int", ints, want_ints), ("float", floats, want_floats)):
         for (row, at, place), value in wanted.items():
             value = float(value) if kind == "float" else int(value)
-            if not same(found[row, at, place].item(), value):
-                return f"{kind} {place} of {batch.programs[at].name}, row {row}: {found[row, at, place]!r}, expected {value!r}"
-    for one, kind in ARRAYS.items():
-        for (row, at), value in state[one].items():
+            if not same(stored[row, at, place].item(), value):
+                return f"{kind} {place} of {batch.programs[at].name}, row {row}: {stored[row, at, place]!r}, expected {value!r}"
+    for array, kind in ARRAYS.items():
+        for (row, at), value in state[array].items():
             value = float(value) if model.is_float(kind) else int(value)
-            if not same(arrays[one][row, at].item(), value):
-                return f"{one}[{row}, {at}]: {arrays[one][row, at]!r}, expected {value!r}"
+            if not same(arrays[array][row, at].item(), value):
+                return f"{array}[{row}, {at}]: {arrays[array][row, at]!r}, expected {value!r}"
     return None
 
 
@@ -241,24 +241,24 @@ def judge(batch: Batch, mode: Mode, directory: Path, name: str) -> tuple[Batch, 
 def shrink(batch: Batch, mode: Mode, directory: Path, name: str, wrong: str) -> tuple[Batch, str]:
     count = [0]
 
-    def fails(one: Batch) -> str | None:
+    def fails(candidate: Batch) -> str | None:
         count[0] += 1
         if count[0] > 300:
             return None
         try:
-            return compare(one, mode, directory, f"{name}_{count[0]}")
+            return compare(candidate, mode, directory, f"{name}_{count[0]}")
         except Failed as error:
             return str(error)
         except Exception:
             return None
 
     def smaller() -> Any:
-        for one in batch.programs:
+        for program in batch.programs:
             if len(batch.programs) > 1:
-                yield dataclasses.replace(batch, programs=[one])
+                yield dataclasses.replace(batch, programs=[program])
         if len(batch.rows) > 1:
             for row in range(len(batch.rows)):
-                arrays = {one: [items[row]] for one, items in batch.arrays.items()}
+                arrays = {array: [items[row]] for array, items in batch.arrays.items()}
                 yield dataclasses.replace(batch, rows=[batch.rows[row]], arrays=arrays)
         if len(batch.programs) == 1:
             lines = batch.programs[0].text.split("\n")
@@ -277,17 +277,17 @@ def shrink(batch: Batch, mode: Mode, directory: Path, name: str, wrong: str) -> 
     again = True
     while again:
         again = False
-        for one in smaller():
-            found = fails(one)
-            if found is not None:
-                batch, wrong, again = one, found, True
+        for candidate in smaller():
+            difference = fails(candidate)
+            if difference is not None:
+                batch, wrong, again = candidate, difference, True
                 break
     return batch, wrong
 
 
 def report(batch: Batch, wrong: str) -> str:
     program = batch.programs[0]
-    used = {one.id for one in ast.walk(program.tree) if isinstance(one, ast.Name)}
-    row = {name: one for name, one in batch.rows[0].items() if name in used}
-    arrays = {name: one[0] for name, one in batch.arrays.items() if name in used}
+    used = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}
+    row = {name: value for name, value in batch.rows[0].items() if name in used}
+    arrays = {name: elements[0] for name, elements in batch.arrays.items() if name in used}
     return f"{wrong}\n{program.text}\n{row}\n{arrays}"

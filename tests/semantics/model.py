@@ -105,7 +105,7 @@ def promote(a: str, b: str) -> str:
     if "bool" in (a, b):
         return b if a == "bool" else a
     if is_float(a) or is_float(b):
-        floats = [one for one in (a, b) if is_float(one)]
+        floats = [kind for kind in (a, b) if is_float(kind)]
         return max(floats, key=bits)
     if bits(a) != bits(b):
         return max(a, b, key=bits)
@@ -147,7 +147,7 @@ def convert(value: Value, to: Any) -> Any:
     kind, number = value.type, value.value
     if isinstance(kind, Vec):
         of = to.of if isinstance(to, Vec) else to
-        return [convert(Value(kind.of, one), of) for one in number]
+        return [convert(Value(kind.of, lane), of) for lane in number]
     if kind == to:
         return number
     if to == "bool":
@@ -179,7 +179,7 @@ def fits(value: Value, to: str) -> bool:
 def known(op: str, x: Any, y: Any) -> Any:
     """What Python computes of two numbers that are known."""
     try:
-        found = {
+        number = {
             "+": lambda: x + y,
             "-": lambda: x - y,
             "*": lambda: x * y,
@@ -195,9 +195,9 @@ def known(op: str, x: Any, y: Any) -> Any:
         }[op]()
     except (ArithmeticError, ValueError, TypeError) as error:
         raise Refused(str(error)) from None
-    if isinstance(found, complex) or (isinstance(found, int) and abs(found) >= 1 << 60):
+    if isinstance(number, complex) or (isinstance(number, int) and abs(number) >= 1 << 60):
         raise Refused("too large")
-    return found
+    return number
 
 
 def floor_div(kind: str, x: Any, y: Any) -> Any:
@@ -261,15 +261,15 @@ def binary(op: str, left: Value | Const, right: Value | Const, events: Events) -
 def _lanes(left: Value, right: Value, work: Any) -> Value:
     """Something done number by number; a number goes with every number of a vector."""
     many = left.type.n if isinstance(left.type, Vec) else right.type.n
-    for one in (left, right):
-        if isinstance(one.type, Vec) and one.type.n != many:
+    for operand in (left, right):
+        if isinstance(operand.type, Vec) and operand.type.n != many:
             raise Refused("vectors of other sizes")
 
-    def lane(one: Value, at: int) -> Value:
-        return Value(one.type.of, one.value[at]) if isinstance(one.type, Vec) else one
+    def lane(operand: Value, at: int) -> Value:
+        return Value(operand.type.of, operand.value[at]) if isinstance(operand.type, Vec) else operand
 
-    found = [work(lane(left, at), lane(right, at)) for at in range(many)]
-    return Value(Vec(many, found[0].type), [one.value for one in found])
+    lanes = [work(lane(left, at), lane(right, at)) for at in range(many)]
+    return Value(Vec(many, lanes[0].type), [element.value for element in lanes])
 
 
 def _numbers(op: str, left: Value, right: Value, events: Events, exponent: int | None) -> Value:
@@ -292,38 +292,38 @@ def _numbers(op: str, left: Value, right: Value, events: Events, exponent: int |
             kind = DEFAULT_FLOAT
         x, y = convert(left, kind), convert(right, kind)
         if is_bits:
-            found = {"&": x & y, "|": x | y, "^": x ^ y}[op]
-            return Value(kind, found)
+            number = {"&": x & y, "|": x | y, "^": x ^ y}[op]
+            return Value(kind, number)
         wide = "f32" if kind == "f16" else kind
         if is_float(kind):
             x, y = rounded(wide, x), rounded(wide, y)
         if op in ("//", "%") and is_int(kind) and y == 0:
             events.add("division")
         if op == "+":
-            found = x + y
+            number = x + y
         elif op == "-":
-            found = x - y
+            number = x - y
         elif op == "*":
-            found = x * y
+            number = x * y
         elif op == "/":
-            found = x / y
+            number = x / y
         elif op == "//":
-            found = floor_div(kind, x, y)
+            number = floor_div(kind, x, y)
         elif op == "%":
-            found = modulo(kind, x, y)
+            number = modulo(kind, x, y)
         elif is_int(kind):
-            found = power(kind, x, y)
+            number = power(kind, x, y)
         elif exponent is not None and 0 <= exponent <= 4:
             one = rounded(wide, 1)
-            found = one if exponent == 0 else x
+            number = one if exponent == 0 else x
             if exponent == 4:
-                found = (x * x) * (x * x)
+                number = (x * x) * (x * x)
             elif exponent > 1:
                 for _ in range(exponent - 1):
-                    found = found * x
+                    number = number * x
         else:
             raise Refused("a power that only the C library knows")
-        return Value(kind, wrap(kind, found) if is_int(kind) else rounded(kind, found))
+        return Value(kind, wrap(kind, number) if is_int(kind) else rounded(kind, number))
 
 
 def compare(op: str, left: Value | Const, right: Value | Const) -> Value | Const:
@@ -381,8 +381,8 @@ def unary(op: str, value: Value | Const) -> Value | Const:
             return Value("bool", not number)
         return Const({"-": lambda: -number, "+": lambda: +number, "~": lambda: ~number}[op]())
     if isinstance(value.type, Vec):
-        found = [unary(op, Value(value.type.of, one)) for one in value.value]
-        return Value(Vec(value.type.n, found[0].type), [one.value for one in found])
+        lanes = [unary(op, Value(value.type.of, element)) for element in value.value]
+        return Value(Vec(value.type.n, lanes[0].type), [lane.value for lane in lanes])
     kind, number = value.type, value.value
     if op == "not":
         return Value("bool", not truth(value))
@@ -436,10 +436,10 @@ def change(op: str, target: Value, value: Value | Const) -> Any:
         value = cast(value, target.type, Events()) if wide else typed(value)
     if op in ("min", "max"):
         pair = (target.type, value.type)
-        is_mixed = all(is_int(one) for one in pair) and is_signed(pair[0]) != is_signed(pair[1])
-        if is_mixed and max(bits(one) for one in pair) == 64:
+        is_mixed = all(is_int(kind) for kind in pair) and is_signed(pair[0]) != is_signed(pair[1])
+        if is_mixed and max(bits(kind) for kind in pair) == 64:
             raise Refused("no type holds both")
-        found = extreme(op, target, value)
+        changed = extreme(op, target, value)
     else:
-        found = binary(op, target, value, Events())
-    return convert(typed(found), target.type)
+        changed = binary(op, target, value, Events())
+    return convert(typed(changed), target.type)

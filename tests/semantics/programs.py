@@ -104,7 +104,7 @@ class Program:
 
 
 def helpers() -> dict[str, ast.FunctionDef]:
-    return {one.name: one for one in ast.parse(HELPERS).body}
+    return {function.name: function for function in ast.parse(HELPERS).body}
 
 
 class Maker:
@@ -126,17 +126,17 @@ class Maker:
     # -- Expressions -------------------------------------------------------------------------------
 
     def _readable(self, want: Any = None) -> list[str]:
-        found = []
-        for name, one in self.frame.names.items():
-            if not one.is_set or name == "i":
+        names = []
+        for name, variable in self.frame.names.items():
+            if not variable.is_set or name == "i":
                 continue
             if (
-                (want is None and (isinstance(one.type, str)))
-                or (want == "vector" and isinstance(one.type, Vec))
-                or (want == "struct" and isinstance(one.type, StructType))
+                (want is None and (isinstance(variable.type, str)))
+                or (want == "vector" and isinstance(variable.type, Vec))
+                or (want == "struct" and isinstance(variable.type, StructType))
             ):
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     def leaf(self) -> str:
         rng = self.rng
@@ -154,7 +154,7 @@ class Maker:
             return rng.choice([f"{name}[{rng.randrange(2)}]", f"{name}.x", f"{name}.sum()", f"{name}.max()"])
         if pick < 0.5 and (structs := self._readable("struct")):
             name = rng.choice(structs)
-            return f"{name}.{rng.choice([one for one, _ in self.frame.names[name].type.members])}"
+            return f"{name}.{rng.choice([field for field, _ in self.frame.names[name].type.members])}"
         return rng.choice(self._readable())
 
     def _floats(self) -> list[str]:
@@ -167,14 +167,14 @@ class Maker:
         rng = self.rng
         if depth == 0 or rng.random() < 0.15:
             return self.leaf()
-        one = lambda: self.expr(depth - 1)  # noqa: E731
+        operand = lambda: self.expr(depth - 1)  # noqa: E731
         if self.is_smooth:
             kind = rng.choice(["+", "-", "*", "mean", "sqrt", "max"])
             if kind == "mean":
-                return f"(({one()} + {one()}) * 0.5)"
+                return f"(({operand()} + {operand()}) * 0.5)"
             if kind == "sqrt":
-                return f"kp.sqrt(abs({one()}) + 0.5)"
-            return f"max({one()}, {one()})" if kind == "max" else f"({one()} {kind} {one()})"
+                return f"kp.sqrt(abs({operand()}) + 0.5)"
+            return f"max({operand()}, {operand()})" if kind == "max" else f"({operand()} {kind} {operand()})"
         kind = rng.choice(
             ["arithmetic"] * 5
             + ["divide", "divide", "bits", "shift", "shift", "compare", "compare", "logical", "logical"]
@@ -182,39 +182,39 @@ class Maker:
             + ["power"]
         )
         if kind == "arithmetic":
-            return f"({one()} {rng.choice('+-*')} {one()})"
+            return f"({operand()} {rng.choice('+-*')} {operand()})"
         if kind == "divide":
-            return f"({one()} {rng.choice(['/', '//', '%'])} {one()})"
+            return f"({operand()} {rng.choice(['/', '//', '%'])} {operand()})"
         if kind == "bits":
-            return f"({one()} {rng.choice('&|^')} {one()})"
+            return f"({operand()} {rng.choice('&|^')} {operand()})"
         if kind == "shift":
-            return f"({one()} {rng.choice(['<<', '>>'])} {one()})"
+            return f"({operand()} {rng.choice(['<<', '>>'])} {operand()})"
         if kind == "power":
-            return f"({one()} ** {rng.choice(['0', '1', '2', '3', '4', 'c', '(a & 7)'])})"
+            return f"({operand()} ** {rng.choice(['0', '1', '2', '3', '4', 'c', '(a & 7)'])})"
         if kind == "compare":
             return self.condition(depth - 1)
         if kind == "logical":
-            return f"({one()} {rng.choice(['and', 'or'])} {one()})"
+            return f"({operand()} {rng.choice(['and', 'or'])} {operand()})"
         if kind == "choose":
             test = rng.choice([self.condition(depth - 1), "YES", "NO", "kp.static(TWO > 1)", self.leaf()])
-            return f"({one()} if {test} else {one()})"
+            return f"({operand()} if {test} else {operand()})"
         if kind == "minmax":
-            more = f", {one()}" if rng.random() < 0.2 else ""
-            return f"{rng.choice(['min', 'max'])}({one()}, {one()}{more})"
+            more = f", {operand()}" if rng.random() < 0.2 else ""
+            return f"{rng.choice(['min', 'max'])}({operand()}, {operand()}{more})"
         if kind == "unary":
-            return f"({rng.choice(['-', '~', 'not ', '+'])}{one()})"
+            return f"({rng.choice(['-', '~', 'not ', '+'])}{operand()})"
         if kind == "cast":
-            return f"kp.{rng.choice(_CASTS)}({one()})"
+            return f"kp.{rng.choice(_CASTS)}({operand()})"
         if kind == "call":
             name = rng.choice(["abs", "int", "float", "kp.floor", "kp.ceil", "kp.round", "kp.sqrt"])
-            return f"{name}({one()})"
+            return f"{name}({operand()})"
         return rng.choice(
             [
-                f"sign_of({one()})",
-                f"wide_or_not({one()}, {one()})",
-                f"clamped({one()}, {one()}, {one()})",
-                f"twice({one()})",
-                f"kp.select({self.condition(depth - 1)}, {one()}, {one()})",
+                f"sign_of({operand()})",
+                f"wide_or_not({operand()}, {operand()})",
+                f"clamped({operand()}, {operand()}, {operand()})",
+                f"twice({operand()})",
+                f"kp.select({self.condition(depth - 1)}, {operand()}, {operand()})",
             ]
         )
 
@@ -233,7 +233,7 @@ class Maker:
 
     def known(self, is_vector: bool = False) -> str | None:
         """A variable of the program that can be assigned to."""
-        names = self._readable("vector") if is_vector else [one for one in self._readable() if one[0] == "v"]
+        names = self._readable("vector") if is_vector else [var for var in self._readable() if var[0] == "v"]
         return self.rng.choice(names) if names else None
 
     def statement(self, depth: int) -> list[str]:
@@ -283,17 +283,17 @@ class Maker:
     def _vector(self, depth: int) -> list[str]:
         rng = self.rng
         vectors = self._readable("vector")
-        made = f"kp.Vector([{self.expr(1)}, {self.expr(1)}])"
+        literal = f"kp.Vector([{self.expr(1)}, {self.expr(1)}])"
         if not vectors or rng.random() < 0.4:
-            return [f"{self.name()} = {made}"]
-        one, other = rng.choice(vectors), rng.choice([*vectors, made, self.expr(1)])
+            return [f"{self.name()} = {literal}"]
+        vector, other = rng.choice(vectors), rng.choice([*vectors, literal, self.expr(1)])
         value = rng.choice(
             [
-                f"{one} {rng.choice(['+', '-', '*', '/', '//', '<<', '&'])} {other}",
-                f"min({one}, {other})",
-                f"-{one}",
-                f"{one} {rng.choice(['<', '>=', '=='])} {other}",
-                f"({one} if {self.condition(1)} else {rng.choice(vectors)})",
+                f"{vector} {rng.choice(['+', '-', '*', '/', '//', '<<', '&'])} {other}",
+                f"min({vector}, {other})",
+                f"-{vector}",
+                f"{vector} {rng.choice(['<', '>=', '=='])} {other}",
+                f"({vector} if {self.condition(1)} else {rng.choice(vectors)})",
             ]
         )
         return [f"{rng.choice([self.name(), rng.choice(vectors)])} = {value}"]
@@ -317,12 +317,12 @@ class Maker:
         if not structs:
             return []
         name = self.rng.choice(structs)
-        member = self.rng.choice([one for one, _ in self.frame.names[name].type.members])
+        member = self.rng.choice([field for field, _ in self.frame.names[name].type.members])
         return [f"{name}.{member} {self.rng.choice(['=', '+=', '-='])} {self.expr(2)}"]
 
     def _swap(self, depth: int) -> list[str]:
-        one, other = self.known(), self.known()
-        return [] if one is None or one == other else [f"{one}, {other} = {other}, {one}"]
+        variable, other = self.known(), self.known()
+        return [] if variable is None or variable == other else [f"{variable}, {other} = {other}, {variable}"]
 
     def _if(self, depth: int) -> list[str]:
         return self._branches(depth, self.rng.choice([self.condition(2), self.leaf(), self.expr(2)]))
@@ -397,7 +397,7 @@ class Maker:
 
     def block(self, depth: int, many: int) -> list[str]:
         """Statements that the model takes."""
-        found: list[str] = []
+        statements: list[str] = []
         tries = 0
         while many > 0 and tries < 40:
             tries += 1
@@ -417,23 +417,23 @@ class Maker:
             if any(len(line) > 400 for line in lines):
                 self.frame = before
                 continue
-            found += lines
+            statements += lines
             many -= 1
-        return found
+        return statements
 
     def program(self, name: str) -> Program:
         lines = self.block(2, self.rng.randrange(3, 9))
         ints = floats = 0
         stores = []
         probed = False
-        for variable, one in self.frame.names.items():
-            if variable[0] != "v" or not one.is_set:
+        for variable, declared in self.frame.names.items():
+            if variable[0] != "v" or not declared.is_set:
                 continue
-            parts = [(variable, one.type)]
-            if isinstance(one.type, Vec):
-                parts = [(f"{variable}[{at}]", one.type.of) for at in range(one.type.n)]
-            elif isinstance(one.type, StructType):
-                parts = [(f"{variable}.{member}", kind) for member, kind in one.type.members]
+            parts = [(variable, declared.type)]
+            if isinstance(declared.type, Vec):
+                parts = [(f"{variable}[{at}]", declared.type.of) for at in range(declared.type.n)]
+            elif isinstance(declared.type, StructType):
+                parts = [(f"{variable}.{member}", kind) for member, kind in declared.type.members]
             for text, kind in parts:
                 if model.is_float(kind):
                     stores.append(f"OF[i, AT, {floats}] = {text}")

@@ -1,4 +1,4 @@
-//! The kernel language's IR as C11: pure text.
+//! The kernel language's IR as C11, for the CPU: pure text.
 //!
 //! [`generate`] writes a kernel as a C file without any header: an entry point, which runs what is in
 //! order, and a function for each parallel loop, which the runtime calls with pieces of it. The names are

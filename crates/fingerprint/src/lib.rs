@@ -30,6 +30,7 @@
 //! | [`stream`] | the encoding itself: leaves, composites, the inline rule |
 //! | [`encode`] | [`Encode`], the trait, and its implementations for the standard types |
 //! | [`memo`] | results of shared and cyclic values: what may be reused where |
+//! | [`trace`] | a value as a labelled tree, to show it and to find where two part |
 //! | [`mod@fold`] | a bottom-up fold over any tree-like input, without recursion |
 //!
 //! # Invariants
@@ -52,6 +53,7 @@ pub mod memo;
 mod sort;
 pub mod stream;
 pub mod tag;
+pub mod trace;
 
 pub use digest::{Fingerprint, ParseFingerprintError};
 pub use encode::{Bytes, Children, Encode, Entries, Shape, Slot, Written, fingerprint};

@@ -1,5 +1,6 @@
 //! [`Failure`]: why a value has no fingerprint, on its way to a Python exception.
 
+use keyprint_array::ElementError;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -81,5 +82,15 @@ impl From<PyErr> for Failure {
     #[cold]
     fn from(error: PyErr) -> Self {
         Self(Box::new(Cause::Raised(error)))
+    }
+}
+
+impl From<ElementError> for Failure {
+    fn from(error: ElementError) -> Self {
+        let failure = Self::refuse("array-format", error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
 }

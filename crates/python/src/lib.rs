@@ -7,7 +7,6 @@ mod command_line;
 mod compile_time;
 mod config;
 mod describe;
-mod dlpack;
 mod entry;
 mod explain;
 mod failure;
@@ -31,7 +30,6 @@ mod own_array_dlpack;
 mod plain;
 mod source;
 mod store;
-mod trace;
 mod walk;
 
 use pyo3::prelude::*;

@@ -7,8 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::dlpack::{DlTensor, Versioned};
 use crate::own_array::NdArray;
+use keyprint_array::dlpack::{DlTensor, Versioned};
 
 /// DLPack's `DLManagedTensor`.
 #[repr(C)]

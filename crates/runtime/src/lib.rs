@@ -1,9 +1,9 @@
-//! Where compiled kernels run.
+//! Where compiled kernels run: the CPU.
 //!
 //! A kernel is a shared object made by the system's C compiler ([`toolchain`]). Once it is loaded ([`library`]), it is
-//! given a [`table`] of functions: to run the pieces of a parallel loop ([`pool`]) and independent sections ([`sections`]), to find out whether to stop ([`pace`]), to say what went wrong
-//! ([`failure`]), to print ([`output`]), to draw random numbers ([`random`]), and to let others run Python
-//! meanwhile.
+//! given a [`table`] of functions: to run the pieces of a parallel loop ([`pool`]) and independent sections
+//! ([`sections`]), to find out whether to stop ([`pace`]), to say what went wrong ([`failure`]), to print
+//! ([`output`]), to draw random numbers ([`random`]), and to let others run Python meanwhile.
 //!
 //! ```
 //! let compiler = keyprint_runtime::toolchain::find(&|_| None, &std::env::var("PATH").unwrap_or_default());

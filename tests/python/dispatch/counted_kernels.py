@@ -8,11 +8,11 @@ import keyprint as kp
 
 
 def counting(function: Any, **options: Any) -> Any:
-    made = []
+    compiled = []
 
     def compile(specialization: kp.Specialization) -> Any:
-        made.append(specialization)
-        number = len(made)
+        compiled.append(specialization)
+        number = len(compiled)
         return lambda *arguments, **keywords: number
 
     options.setdefault("on_drift", "rekey")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import enum
 import gc
@@ -12,20 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from recorder import Recorder
 
 import keyprint as kp
-
-
-class Recorder:
-    """Compiles by counting, and remembers what it was asked for."""
-
-    def __init__(self) -> None:
-        self.made: list[kp.Specialization] = []
-
-    def __call__(self, specialization: kp.Specialization) -> Any:
-        self.made.append(specialization)
-        number = len(self.made)
-        return lambda *arguments, **keywords: number
 
 
 class Mode(enum.Enum):
@@ -229,32 +217,32 @@ def test_alignment_and_divisibility() -> None:
 def test_members_that_are_read(make: Any) -> None:
     compile = Recorder()
     kernel = kp.jit(reads, compile=compile)
-    made = make(x=np.zeros(3), unread=object())
-    assert kernel(made) == 1
-    made.unread = [object()]
-    assert kernel(made) == 1
+    instance = make(x=np.zeros(3), unread=object())
+    assert kernel(instance) == 1
+    instance.unread = [object()]
+    assert kernel(instance) == 1
     assert kernel(make(x=np.ones(5), unread=lambda: 1)) == 1
-    made.x = np.zeros(3, "f4")
-    assert kernel(made) == 2
-    made.x = np.zeros((3, 3))
-    assert kernel(made) == 3
-    made.x = np.zeros(7)
-    assert kernel(made) == 1
-    made.x = 5
-    assert kernel(made) == 4
-    made.x = 6
-    assert kernel(made) == 5
-    del made.x
+    instance.x = np.zeros(3, "f4")
+    assert kernel(instance) == 2
+    instance.x = np.zeros((3, 3))
+    assert kernel(instance) == 3
+    instance.x = np.zeros(7)
+    assert kernel(instance) == 1
+    instance.x = 5
+    assert kernel(instance) == 4
+    instance.x = 6
+    assert kernel(instance) == 5
+    del instance.x
     if make is Outer:
-        assert kernel(made) == 6, "the default of the class"
+        assert kernel(instance) == 6, "the default of the class"
         return
     with pytest.raises(kp.SignatureError) as caught:
-        kernel(made)
+        kernel(instance)
     assert caught.value.code == "missing-member"
     assert "has no member `s.x`" in str(caught.value)
     assert "test_arguments.py" in str(caught.value)
-    made.x = np.zeros(1)
-    assert kernel(made) == 1
+    instance.x = np.zeros(1)
+    assert kernel(instance) == 1
 
 
 def test_members_through_helpers() -> None:
@@ -304,10 +292,10 @@ def test_objects_with_many_members(count: int, tmp_path: Any, monkeypatch: pytes
         for owner, member in ((first, f"b{at}"), (first.inner, f"a{at}")):
             before = getattr(owner, member)
             setattr(owner, member, np.zeros(1, "f4"))
-            found = kernel(first)
-            assert found > 1
+            number = kernel(first)
+            assert number > 1
             assert kernel(second) == 1
-            assert kernel(first) == found
+            assert kernel(first) == number
             setattr(owner, member, before)
             assert kernel(first) == 1
     first.inner = second.inner
@@ -327,19 +315,19 @@ def test_what_a_class_has() -> None:
 
     compile = Recorder()
     kernel = kp.jit(reads, compile=compile)
-    made = Local()
-    assert kernel(made) == 1
+    instance = Local()
+    assert kernel(instance) == 1
     Local.x = 2
-    assert kernel(made) == 2
-    made.x = 2
-    assert kernel(made) == 3
-    del made.x
-    assert kernel(made) == 2
+    assert kernel(instance) == 2
+    instance.x = 2
+    assert kernel(instance) == 3
+    del instance.x
+    assert kernel(instance) == 2
     Local.x = [1]  # type: ignore[assignment]
-    assert kernel(made) == 4
-    assert kernel(made) == 4
+    assert kernel(instance) == 4
+    assert kernel(instance) == 4
     Local.x.append(2)  # type: ignore[attr-defined]
-    assert kernel(made) == 5
+    assert kernel(instance) == 5
 
 
 def test_properties_are_refused() -> None:
@@ -407,8 +395,8 @@ def test_methods_of_arguments() -> None:
 def test_two_instances_share_what_is_compiled() -> None:
     compile = Recorder()
     kernel = kp.jit(reads, compile=compile)
-    made = [Bag(x=np.zeros(at)) for at in range(50)]
-    assert [kernel(one) for one in made] == [1] * 50
+    bags = [Bag(x=np.zeros(at)) for at in range(50)]
+    assert [kernel(bag) for bag in bags] == [1] * 50
 
 
 def test_nothing_is_kept_alive() -> None:
@@ -422,7 +410,7 @@ def test_nothing_is_kept_alive() -> None:
     inside(bag)
     del array, bag
     gc.collect()
-    assert [one() for one in arrays] == [None, None, None]
+    assert [ref() for ref in arrays] == [None, None, None]
 
 
 def test_whole_dataclasses_count_by_their_fields() -> None:
@@ -581,183 +569,3 @@ def test_the_registry_takes_classes_and_functions() -> None:
         kp.register_argument(1, lambda value: value)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="`signature` is a function"):
         kp.register_argument(int, 1)  # type: ignore[arg-type]
-
-
-# -- Arrays of other libraries -------------------------------------------------------------------
-
-
-class Cuda:
-    """Stands in for an array on a device."""
-
-    def __init__(
-        self, typestr: str = "<f4", shape: Any = (3, 4), strides: Any = None, readonly: bool = False
-    ) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": shape, "typestr": typestr, "strides": strides, "data": (0, readonly), "version": 3
-        }  # fmt: skip
-
-
-class CudaArray(Cuda):
-    __cuda_array_interface__: Any = None
-
-
-class Dlpack:
-    """Has nothing but DLPack, with NumPy behind it."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
-
-
-class Described(Dlpack):
-    """Says the same by attributes, as most libraries do."""
-
-    shape = property(lambda self: self.array.shape)
-    strides = property(lambda self: self.array.strides)
-    dtype = property(lambda self: self.array.dtype)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        raise AssertionError("no round trip is needed")
-
-
-def test_cuda_arrays() -> None:
-    compile = Recorder()
-    kernel = kp.jit(takes, compile=compile)
-    arrays = [
-        *(CudaArray(), CudaArray(shape=(5, 6)), CudaArray(typestr="<f8"), CudaArray(shape=(3,))),
-        *(CudaArray(strides=(4, 12)), CudaArray(strides=(100, 4)), CudaArray(readonly=True)),
-    ]
-    assert [kernel(array) for array in arrays] == [1, 1, 2, 3, 4, 5, 6]
-    assert [kernel(array) for array in arrays] == [1, 1, 2, 3, 4, 5, 6]
-    assert compile.made[3].arguments["x"].layout == "F"
-
-
-@pytest.mark.parametrize("wrap", [Dlpack, Described])
-def test_dlpack_arrays(wrap: Any) -> None:
-    compile = Recorder()
-    kernel = kp.jit(takes, compile=compile)
-    arrays = [
-        *(np.zeros((3, 4), "f4"), np.zeros((5, 6), "f4"), np.zeros((3, 4)), np.zeros(3, "f4")),
-        *(np.zeros((3, 4), "f4", order="F"), np.zeros((6, 8), "f4")[::2, ::2], np.zeros((3, 4), "i4")),
-    ]
-    assert [kernel(wrap(array)) for array in arrays] == [1, 1, 2, 3, 4, 5, 6]
-    assert [kernel(wrap(array)) for array in arrays] == [1, 1, 2, 3, 4, 5, 6]
-    made = compile.made
-    assert (made[0].arguments["x"].dtype, made[0].arguments["x"].ndim) == ("float32", 2)
-    assert [one.arguments["x"].layout for one in made] == ["C", "C", "C", "F", "S", "C"]
-
-
-# -- Types that offer DLPack's table of functions, as torch's do -----------------------------------
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-FROM_OBJECT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
-
-
-class Table(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("previous", ctypes.c_void_p),
-        ("allocate", ctypes.c_void_p),
-        ("managed_from", ctypes.c_void_p),
-        ("to_object", ctypes.c_void_p),
-        ("tensor_from", FROM_OBJECT),
-    )
-
-
-@FROM_OBJECT
-def _tensor_from(tensor: Any, out: Any) -> int:
-    array = tensor.array
-    out[0].data, out[0].device_type, out[0].ndim = array.ctypes.data, 1, array.ndim
-    out[0].code, out[0].bits, out[0].lanes = {"f": 2, "i": 0}[array.dtype.kind], array.itemsize * 8, 1
-    out[0].shape, out[0].strides = tensor.shape, tensor.strides
-    return 0
-
-
-TABLE = Table(1, 3, None, None, None, None, _tensor_from)
-# The capsule keeps the address of its name.
-NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-
-
-class Tensor:
-    __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(TABLE), NAME, None)
-
-    def __init__(self, array: Any, requires_grad: bool = False) -> None:
-        self.array = array
-        self.requires_grad = requires_grad
-        self.shape = (ctypes.c_int64 * 8)(*array.shape)
-        self.strides = (ctypes.c_int64 * 8)(*[stride // array.itemsize for stride in array.strides])
-
-
-def test_tensors() -> None:
-    compile = Recorder()
-    kernel = kp.jit(takes, compile=compile, align={"x": 64})
-    memory = np.zeros(64)
-    start = (-memory.ctypes.data % 64) // 8
-    aligned = memory[start : start + 12].reshape(3, 4)
-    tensors = [
-        *(Tensor(aligned), Tensor(aligned[:2]), Tensor(memory[start + 1 : start + 13].reshape(3, 4))),
-        *(Tensor(aligned.T), Tensor(aligned[:, ::2]), Tensor(aligned[0]), Tensor(aligned.view("i8"))),
-        Tensor(aligned, requires_grad=True),
-    ]
-    assert [kernel(tensor) for tensor in tensors] == [1, 1, 2, 3, 4, 5, 6, 7]
-    assert [kernel(tensor) for tensor in tensors] == [1, 1, 2, 3, 4, 5, 6, 7]
-    made = [one.arguments["x"] for one in compile.made]
-    assert [one.layout for one in made] == ["C", "C", "F", "S", "C", "C", "C"]
-    assert [one.dtype for one in made][:6] == ["float64"] * 5 + ["int64"]
-    assert made[-1].needs_grad is True
-
-
-def test_tensors_for_native_code() -> None:
-    seen = []
-
-    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_uint64))
-    def record(slots: Any) -> int:
-        seen.append([slots[at] for at in range(3)])
-        return 0
-
-    address = ctypes.cast(record, ctypes.c_void_p).value or 0
-    code = kp.NativeCode(address, ["x", "x.shape[1]", "x.strides[0]"], keep=record)
-    kernel = kp.jit(takes, compile=lambda s: b"", load=lambda a: code)
-    array = np.zeros((3, 4))
-    kernel(Tensor(array))
-    kernel(Tensor(array))
-    # Strides are in bytes, whatever library an array is of.
-    assert seen == [[array.ctypes.data, 4, 32]] * 2
-
-
-def test_misaligned_arrays_have_signatures_of_their_own() -> None:
-    aligned = np.zeros(4, np.float32)
-    misaligned = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.float32)
-    met = []
-
-    def compile(specialization: kp.Specialization) -> Any:
-        met.append(specialization.arguments["x"])
-        return lambda x: len(met)
-
-    kernel = kp.jit(lambda x: x[0], compile=compile)
-    assert [kernel(aligned), kernel(misaligned), kernel(aligned + 1)] == [1, 2, 2]
-    assert [(one.is_misaligned, one.device) for one in met] == [(None, None), (True, None)]

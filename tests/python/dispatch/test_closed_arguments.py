@@ -121,7 +121,7 @@ class Strided:
 def test_strides_in_elements_count() -> None:
     kernel = Counting(takes)
     assert [kernel(Strided((3, 1))), kernel(Strided((1, 2))), kernel(Strided((6, 2)))] == [1, 2, 3]
-    assert [one.arguments["x"].layout for one in kernel.compiled] == ["C", "F", "S"]
+    assert [spec.arguments["x"].layout for spec in kernel.compiled] == ["C", "F", "S"]
 
 
 class Interface:
@@ -168,10 +168,10 @@ def test_writability_and_alignment_count(wrap: Any) -> None:
     locked = aligned.view()
     locked.flags.writeable = False
     kernel = Counting(takes, align={"x": 16})
-    found = [kernel(wrap(one)) for one in (aligned, shifted, locked, aligned)]
-    assert found == [1, 2, 3, 1]
-    described = [one.arguments["x"] for one in kernel.compiled]
-    assert [(one.aligned, one.writable) for one in described] == [(True, True), (False, True), (True, False)]
+    numbers = [kernel(wrap(array)) for array in (aligned, shifted, locked, aligned)]
+    assert numbers == [1, 2, 3, 1]
+    described = [spec.arguments["x"] for spec in kernel.compiled]
+    assert [(arg.aligned, arg.writable) for arg in described] == [(True, True), (False, True), (True, False)]
 
 
 @pytest.mark.parametrize("wrap", [lambda array: array, Interface, _view])
@@ -179,7 +179,7 @@ def test_byte_order_and_padding_count(wrap: Any) -> None:
     kernel = Counting(takes)
     packed, padded = (np.dtype([("a", "i1"), ("b", "i4")], align=align) for align in (False, True))
     arrays = [np.zeros(2, "<i4"), np.zeros(2, ">i4"), np.zeros(2, packed), np.zeros(2, padded)]
-    assert [kernel(wrap(one)) for one in arrays] == [1, 2, 3, 4]
+    assert [kernel(wrap(array)) for array in arrays] == [1, 2, 3, 4]
 
 
 def reads_scale(x: Any) -> Any:
@@ -192,16 +192,16 @@ def calls_twice(x: Any) -> Any:
 
 def test_what_an_array_carries_besides_its_elements() -> None:
     kernel = Counting(reads_scale, on_drift="rekey")
-    one, other = _view(np.zeros(3)), _view(np.zeros(3))
-    assert kernel(one) == 1
+    array, other = _view(np.zeros(3)), _view(np.zeros(3))
+    assert kernel(array) == 1
     other.scale = 2
-    assert [kernel(other), kernel(one)] == [2, 1]
+    assert [kernel(other), kernel(array)] == [2, 1]
     calling = Counting(calls_twice, on_drift="rekey")
-    assert calling(one) == 1
+    assert calling(array) == 1
     before = Named.twice
     try:
         Named.twice = lambda self: 3  # type: ignore[method-assign]
-        assert calling(one) == 2
+        assert calling(array) == 2
     finally:
         Named.twice = before  # type: ignore[method-assign]
 
@@ -228,17 +228,17 @@ def test_functions_in_static_containers_count_by_what_they_do(load: Any, wrap: s
     text = "def g(x):\n    return x + {}\nX = " + wrap.replace("{}", "g").replace("{{", "{").replace(
         "}}", "}"
     )
-    one, other, again = (load(text.replace("{}", number), "functions") for number in ("1", "2", "1"))
+    module, other, again = (load(text.replace("{}", number), "functions") for number in ("1", "2", "1"))
     kernel = Counting(takes, static=["x"], on_drift="rekey")
-    assert [kernel(one.X), kernel(other.X), kernel(again.X)] == [1, 2, 1]
+    assert [kernel(module.X), kernel(other.X), kernel(again.X)] == [1, 2, 1]
 
 
 def test_the_order_of_static_dicts_counts() -> None:
     kernel = Counting(takes, static=["x"])
     assert [kernel({"a": 1, "b": 2}), kernel({"b": 2, "a": 1}), kernel({"a": 1, "b": 2})] == [1, 2, 1]
     ordered = Counting(takes, static=["x"])
-    made = [collections.Counter(a=1, b=1), collections.Counter(b=1, a=1)]
-    assert [ordered(one) for one in made] == [1, 2]
+    counters = [collections.Counter(a=1, b=1), collections.Counter(b=1, a=1)]
+    assert [ordered(counter) for counter in counters] == [1, 2]
 
 
 # -- Objects that are used whole -------------------------------------------------------------------------
@@ -307,10 +307,10 @@ def test_arrays_in_lists_count_by_specification() -> None:
 
 def test_namespaces() -> None:
     kernel = Counting(takes)
-    made = [types.SimpleNamespace(a=1), types.SimpleNamespace(a=2), types.SimpleNamespace(a=1)]
-    assert [kernel(one) for one in made] == [1, 2, 1]
-    made[0].b = 3
-    assert kernel(made[0]) == 3
+    namespaces = [types.SimpleNamespace(a=1), types.SimpleNamespace(a=2), types.SimpleNamespace(a=1)]
+    assert [kernel(namespace) for namespace in namespaces] == [1, 2, 1]
+    namespaces[0].b = 3
+    assert kernel(namespaces[0]) == 3
 
 
 class Table(dict):
@@ -359,8 +359,8 @@ def test_what_an_annotation_builds_is_handed_on(function: Any) -> None:
     kernel(1)
     kernel(2)
     kernel(Stream(3))
-    assert [type(one) for one in got] == [Stream] * 3
-    assert [one.handle for one in got] == [101, 102, 103]
+    assert [type(stream) for stream in got] == [Stream] * 3
+    assert [stream.handle for stream in got] == [101, 102, 103]
     assert kernel.observations.compiled == 1
     if function in (optional, union):
         kernel(None)
@@ -544,10 +544,10 @@ def test_a_class_without_a_module(load: Any) -> None:
 
 
 def test_bound_methods() -> None:
-    one, other = Store(1), Store(2)
-    assert kp.FunctionKey(one.is_float) != kp.FunctionKey(Store(1.0).is_float)
-    assert kp.FunctionKey(one.is_float) == kp.FunctionKey(other.is_float), (
+    store, other = Store(1), Store(2)
+    assert kp.FunctionKey(store.is_float) != kp.FunctionKey(Store(1.0).is_float)
+    assert kp.FunctionKey(store.is_float) == kp.FunctionKey(other.is_float), (
         "the type of the member is read, and no more"
     )
     with pytest.raises(kp.FunctionKeyError, match="bound to an object"):
-        kp.jit(one.is_float, compile=lambda spec: None)
+        kp.jit(store.is_float, compile=lambda spec: None)

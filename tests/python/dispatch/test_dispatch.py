@@ -54,9 +54,9 @@ exec(f"def f40({', '.join(f'a{i}={i}' for i in range(40))}): ...", MANY)
 
 
 def _bound(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    found = inspect.signature(function).bind(*arguments, **keywords)
-    found.apply_defaults()
-    return found.args, found.kwargs
+    bound = inspect.signature(function).bind(*arguments, **keywords)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
 
 
 @pytest.mark.parametrize("function", [f0, f1, f2, f3, f4, f5, f6], ids=lambda f: f.__name__)
@@ -174,12 +174,12 @@ def test_kernels_are_collected() -> None:
         def method(self, x: Any) -> Any:
             return x
 
-    made = Local()
-    made.method(1)
-    dead = [weakref.ref(Local), weakref.ref(Local.method), weakref.ref(made)]
-    del Local, made
+    instance = Local()
+    instance.method(1)
+    dead = [weakref.ref(Local), weakref.ref(Local.method), weakref.ref(instance)]
+    del Local, instance
     gc.collect()
-    assert [one() for one in dead] == [None, None, None]
+    assert [ref() for ref in dead] == [None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -283,13 +283,13 @@ def test_concurrent_first_calls_compile_once() -> None:
         return lambda x: x
 
     kernel = kp.jit(f1, compile=compile)
-    found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(kernel(7))) for _ in range(16)]
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(kernel(7))) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [7] * 16
+    assert results == [7] * 16
     assert len(compiled) == 1
 
 
@@ -400,8 +400,8 @@ def _run(tmp_path: Path, directory: str = "a", **changes: Any) -> tuple[list[Any
 def test_a_second_process_compiles_and_parses_nothing(tmp_path: Path) -> None:
     assert _run(tmp_path)[0] == ["code", "miss: first compile", 1, 1]
     assert _run(tmp_path)[0] == ["code", "hit: disk", 0, 0]
-    found, _ = _run(tmp_path, "b", prelude="# another checkout\n\n")
-    assert found[:3] == ["code", "hit: disk", 0]
+    outcome, _ = _run(tmp_path, "b", prelude="# another checkout\n\n")
+    assert outcome[:3] == ["code", "hit: disk", 0]
 
 
 @pytest.mark.parametrize(
@@ -416,9 +416,9 @@ def test_a_second_process_compiles_and_parses_nothing(tmp_path: Path) -> None:
 )
 def test_why_in_a_later_process(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     _run(tmp_path)
-    found, _ = _run(tmp_path, **change)
-    assert found[1].startswith("miss: ")
-    assert words in found[1]
+    outcome, _ = _run(tmp_path, **change)
+    assert outcome[1].startswith("miss: ")
+    assert words in outcome[1]
     # The command line says the same.
     done = subprocess.run(
         [sys.executable, "-m", "keyprint", "--dir", str(tmp_path / "store"), "why", "--last"],

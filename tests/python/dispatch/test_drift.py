@@ -37,14 +37,14 @@ class Program:
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    made = []
+    names = []
 
     def make(text: str, name: str = "drifting", **options: Any) -> Program:
-        made.append(name)
+        names.append(name)
         return Program(tmp_path, text, name, **options)
 
     yield make
-    for name in made:
+    for name in names:
         sys.modules.pop(name, None)
 
 
@@ -381,11 +381,11 @@ def test_the_device_selects_what_is_loaded(program: Any) -> None:
     kernel = kp.jit(
         p.module.f, compile=lambda s: b"code", load=load, target=lambda: kp.Target("sm_90", device=device[0])
     )
-    found = []
-    for one in (0, 1, 0, 1):
-        device[0] = one
-        found.append(kernel(1))
-    assert found == [0, 1, 0, 1]
+    devices = []
+    for number in (0, 1, 0, 1):
+        device[0] = number
+        devices.append(kernel(1))
+    assert devices == [0, 1, 0, 1]
     assert loaded == [0, 1]
 
 
@@ -399,7 +399,7 @@ def test_threads_with_different_targets_never_mix(program: Any) -> None:
 
     def work(at: int) -> None:
         local.at = at
-        wrong.extend(found for found in (kernel(1) for _ in range(2000)) if found != f"device {at}")
+        wrong.extend(target for target in (kernel(1) for _ in range(2000)) if target != f"device {at}")
 
     threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
     for thread in threads:
@@ -485,15 +485,15 @@ def test_concurrent_changes_are_not_torn(program: Any) -> None:
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        found = {kernel(1) for _ in range(500)}
+        keys = {kernel(1) for _ in range(500)}
     except (RuntimeError, kp.FunctionKeyError) as error:
         # It may give up, but never guess.
         assert "keep" in str(error)
-        found = set()
+        keys = set()
     finally:
         stop.set()
         thread.join()
-    assert found <= set(known.values())
+    assert keys <= set(known.values())
     for value in range(3):
         p.module.N[0] = value
         assert kernel(1) == known[value]

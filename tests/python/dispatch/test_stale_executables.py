@@ -178,11 +178,11 @@ def test_functions_that_are_handed_on(load: Any) -> None:
     kernel = counting(m.twice)
     assert [kernel(Bag(x=Bag(x=at)), m.get) for at in (1, 2, 1)] == [1, 2, 1]
     kernel = counting(m.by_method)
-    made = m.S()
-    made.grid = Bag(dx=1, unread=object())
-    assert kernel(made) == 1
-    made.grid = Bag(dx=2)
-    assert kernel(made) == 2
+    instance = m.S()
+    instance.grid = Bag(dx=1, unread=object())
+    assert kernel(instance) == 1
+    instance.grid = Bag(dx=2)
+    assert kernel(instance) == 2
 
 
 def test_other_names_for_parameters(load: Any) -> None:
@@ -199,12 +199,12 @@ def test_generated_functions_with_captured_parameters() -> None:
     for name in ("f", "g"):
         kernel = counting(scope[name])
         try:
-            found = [kernel(Bag(x=1)), kernel(Bag(x=2))]
+            numbers = [kernel(Bag(x=1)), kernel(Bag(x=2))]
         except kp.SignatureError as error:
             # Where nothing tells which members are read, all of them are.
             assert "has no cache signature" in str(error)
         else:
-            assert found == [1, 2]
+            assert numbers == [1, 2]
 
 
 # -- Arguments -------------------------------------------------------------------------------------
@@ -312,22 +312,22 @@ def test_methods_that_read_more_of_a_member_than_the_kernel(load: Any) -> None:
         def g(s): return 0 if s.grid is None else s.late()
         """
     )
-    made = m.S()
-    made.inner, made.grid = Bag(a=1, b=2, c=3, d=object()), Bag(dx=1, unread=object())
+    instance = m.S()
+    instance.inner, instance.grid = Bag(a=1, b=2, c=3, d=object()), Bag(dx=1, unread=object())
     kernel = counting(m.f)
-    assert kernel(made) == 1
+    assert kernel(instance) == 1
     for at, member in enumerate("abc"):
-        before = getattr(made.inner, member)
-        setattr(made.inner, member, 10)
-        assert kernel(made) == at + 2
-        setattr(made.inner, member, before)
-        assert kernel(made) == 1
+        before = getattr(instance.inner, member)
+        setattr(instance.inner, member, 10)
+        assert kernel(instance) == at + 2
+        setattr(instance.inner, member, before)
+        assert kernel(instance) == 1
     kernel = counting(m.g)
-    assert kernel(made) == 1
-    made.grid.dx = 2
-    assert kernel(made) == 2
-    made.grid.unread = 1
-    assert kernel(made) == 2
+    assert kernel(instance) == 1
+    instance.grid.dx = 2
+    assert kernel(instance) == 2
+    instance.grid.unread = 1
+    assert kernel(instance) == 2
 
 
 def test_classes_that_have_run_out_of_versions(load: Any) -> None:
@@ -343,11 +343,11 @@ def test_classes_that_have_run_out_of_versions(load: Any) -> None:
         def g(x): return OBJ.m()
         """
     )
-    made = m.S()
+    instance = m.S()
     for at in range(1, 1300):
         m.S.K = at
-        made.m()
-    for function, argument in ((m.f, made), (m.g, 1)):
+        instance.m()
+    for function, argument in ((m.f, instance), (m.g, 1)):
         kernel = counting(function)
         m.S.K = 5
         assert [kernel(argument), kernel(argument)] == [1, 1]
@@ -407,19 +407,19 @@ def test_slots_beside_a_dict(load: Any) -> None:
     )
     for function in (m.f, m.g):
         kernel = counting(function)
-        made = m.S()
-        made.a = 1
+        instance = m.S()
+        instance.a = 1
         for at in range(40):
-            setattr(made, f"x{at}", at)
-        assert [kernel(made), kernel(made)] == [1, 1]
-        made.a = 2
-        assert kernel(made) == 2
-        made.a = 1
-        assert kernel(made) == 1
-        made.a = np.zeros(2)
-        assert kernel(made) == 3
-        made.a = np.zeros(2, "f4")
-        assert kernel(made) == 4
+            setattr(instance, f"x{at}", at)
+        assert [kernel(instance), kernel(instance)] == [1, 1]
+        instance.a = 2
+        assert kernel(instance) == 2
+        instance.a = 1
+        assert kernel(instance) == 1
+        instance.a = np.zeros(2)
+        assert kernel(instance) == 3
+        instance.a = np.zeros(2, "f4")
+        assert kernel(instance) == 4
 
 
 def test_arrays_whose_types_change_in_place() -> None:

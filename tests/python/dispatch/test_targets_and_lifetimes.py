@@ -61,12 +61,12 @@ def test_questions_about_members(load: Any) -> None:
     assert kernel(Bag(grid=Bag(), n=1, ww=2)) == 4
     assert kernel(Bag(grid=Bag(), n=1, ww=4)) == 5
     assert kernel(Bag(grid=Bag(), n=1, zz=7)) == 3, "only whether it is there is asked"
-    made = Bag(grid=Bag(), n=1)
-    assert kernel(made) == 1
-    made.out = 3
-    assert kernel(made) == 6
-    del made.out
-    assert kernel(made) == 1
+    bag = Bag(grid=Bag(), n=1)
+    assert kernel(bag) == 1
+    bag.out = 3
+    assert kernel(bag) == 6
+    del bag.out
+    assert kernel(bag) == 1
 
 
 def test_members_behind_a_default(load: Any) -> None:
@@ -124,13 +124,13 @@ def test_compilers_that_launch_each_other() -> None:
     local = threading.local()
     first = kp.jit(_reads_config_of, compile=compile, target="first")
     second = kp.jit(_reads_config_of, compile=compile, target="second")
-    found: list[Any] = []
-    threads = [threading.Thread(target=lambda k=k: found.append(k(1)), daemon=True) for k in (first, second)]
+    values: list[Any] = []
+    threads = [threading.Thread(target=lambda k=k: values.append(k(1)), daemon=True) for k in (first, second)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert found == [1, 1]
+    assert values == [1, 1]
 
 
 def _reads_config_of(x: Any) -> Any:
@@ -208,7 +208,7 @@ def test_functions_that_come_as_arguments_are_not_kept() -> None:
         dead += [weakref.ref(function), reference]
     del function
     gc.collect()
-    assert [one() for one in dead].count(None) == len(dead)
+    assert [ref() for ref in dead].count(None) == len(dead)
 
 
 def test_bound_methods_that_come_as_arguments_are_not_kept() -> None:
@@ -220,7 +220,7 @@ def test_bound_methods_that_come_as_arguments_are_not_kept() -> None:
         dead.append(weakref.ref(owner))
     del owner
     gc.collect()
-    assert [one() for one in dead].count(None) == len(dead)
+    assert [ref() for ref in dead].count(None) == len(dead)
 
 
 class Owner:
@@ -303,12 +303,12 @@ def test_modules_imported_inside_are_watched(load: Any) -> None:
 
 def test_two_compilers_do_not_share(tmp_path: Path) -> None:
     store = kp.Store(tmp_path)
-    found = []
+    outputs = []
     for compile in (lambda s: b"one", lambda s: b"two"):
-        found.append(
+        outputs.append(
             kp.jit(reads_config, compile=compile, load=lambda a: lambda s: a.data, store=store)(Bag(cfg=1))
         )
-    assert found == [b"one", b"two"]
+    assert outputs == [b"one", b"two"]
 
 
 def test_the_order_of_hashes_does_not_show(load: Any, tmp_path: Path) -> None:

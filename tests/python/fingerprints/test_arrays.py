@@ -120,13 +120,13 @@ def test_extended_floats_ignore_their_padding() -> None:
 
 @pytest.mark.parametrize("arrays", ["content", "spec"])
 def test_byte_order_and_offsets_count(arrays: str) -> None:
-    made = kp.Fingerprinter(arrays=arrays)
-    assert made(np.array([1], "<i4")) != made(np.array([1], ">i4"))
-    assert made(np.array([1], "i1")) == made(np.array([1], np.dtype("i1").newbyteorder(">")))
+    digest = kp.Fingerprinter(arrays=arrays)
+    assert digest(np.array([1], "<i4")) != digest(np.array([1], ">i4"))
+    assert digest(np.array([1], "i1")) == digest(np.array([1], np.dtype("i1").newbyteorder(">")))
     packed, padded = (np.dtype([("a", "i1"), ("b", "i4")], align=align) for align in (False, True))
-    assert made(np.zeros(2, packed)) != made(np.zeros(2, padded))
+    assert digest(np.zeros(2, packed)) != digest(np.zeros(2, padded))
     moved = np.dtype({"names": ["a", "b"], "formats": ["i1", "i4"], "offsets": [4, 0], "itemsize": 8})
-    assert made(np.zeros(2, moved)) != made(np.zeros(2, padded))
+    assert digest(np.zeros(2, moved)) != digest(np.zeros(2, padded))
 
 
 def test_structured_arrays_ignore_what_padding_holds() -> None:
@@ -144,10 +144,10 @@ def test_structured_arrays_ignore_what_padding_holds() -> None:
 
 
 def test_object_and_string_arrays() -> None:
-    one = np.array([1, "a", None, [2]], dtype=object).reshape(2, 2)
-    assert fp(one) == fp(np.asfortranarray(one))
-    assert fp(one) != fp(np.array([1, "a", None, [3]], dtype=object).reshape(2, 2))
-    assert fp(one) != fp(one.reshape(4))
+    objects = np.array([1, "a", None, [2]], dtype=object).reshape(2, 2)
+    assert fp(objects) == fp(np.asfortranarray(objects))
+    assert fp(objects) != fp(np.array([1, "a", None, [3]], dtype=object).reshape(2, 2))
+    assert fp(objects) != fp(objects.reshape(4))
     if hasattr(np.dtypes, "StringDType"):
         texts = np.array(["a", "bb" * 50], dtype=np.dtypes.StringDType())
         assert fp(texts) == fp(texts.copy())
@@ -194,9 +194,9 @@ def test_subclasses() -> None:
 
 
 def test_memory_maps_by_content(tmp_path: Any) -> None:
-    one = np.memmap(tmp_path / "one", dtype="f8", mode="w+", shape=(3,))
+    mapped = np.memmap(tmp_path / "one", dtype="f8", mode="w+", shape=(3,))
     other = np.memmap(tmp_path / "other", dtype="f8", mode="w+", shape=(3,))
-    assert fp(one) == fp(other) == fp(np.zeros(3))
+    assert fp(mapped) == fp(other) == fp(np.zeros(3))
 
 
 def test_other_buffers() -> None:

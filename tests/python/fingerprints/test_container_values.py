@@ -55,21 +55,21 @@ def test_large_items_in_unordered_containers() -> None:
 
 
 def test_ordered_dict_is_ordered() -> None:
-    one = collections.OrderedDict([(1, 2), (3, 4)])
+    ordered = collections.OrderedDict([(1, 2), (3, 4)])
     other = collections.OrderedDict([(3, 4), (1, 2)])
-    assert fp(one) != fp(other)
-    assert fp(one) != fp(dict(one))
+    assert fp(ordered) != fp(other)
+    assert fp(ordered) != fp(dict(ordered))
     other.move_to_end(3)
-    assert fp(one) == fp(other)
-    assert fp(st.MyOrderedDict(one)) != fp(one)
+    assert fp(ordered) == fp(other)
+    assert fp(st.MyOrderedDict(ordered)) != fp(ordered)
 
 
 def test_default_dict_adds_its_factory() -> None:
-    one = collections.defaultdict(list, {1: [2]})
+    mapping = collections.defaultdict(list, {1: [2]})
     other = collections.defaultdict(int, {1: [2]})
-    assert fp(one) != fp(other)
-    assert fp(one) != fp({1: [2]})
-    assert fp(one) == fp(collections.defaultdict(list, {1: [2]}))
+    assert fp(mapping) != fp(other)
+    assert fp(mapping) != fp({1: [2]})
+    assert fp(mapping) == fp(collections.defaultdict(list, {1: [2]}))
     assert fp(collections.defaultdict(list, {1: 1, 2: 2})) == fp(collections.defaultdict(list, {2: 2, 1: 1}))
     assert fp(st.MyDefaultDict(list)) != fp(collections.defaultdict(list))
     with pytest.raises(TypeError, match=r"\$\.default_factory"):
@@ -128,12 +128,12 @@ def test_subclasses_contribute_class_content_and_state(cls: type, content: Any, 
 
 
 def test_state_in_slots_counts() -> None:
-    one, other = st.SlotDict({1: 2}), st.SlotDict({1: 2})
-    assert fp(one) == fp(other)
-    one.extra = 3
-    assert fp(one) != fp(other)
+    slotted, other = st.SlotDict({1: 2}), st.SlotDict({1: 2})
+    assert fp(slotted) == fp(other)
+    slotted.extra = 3
+    assert fp(slotted) != fp(other)
     other.extra = 3
-    assert fp(one) == fp(other)
+    assert fp(slotted) == fp(other)
 
 
 def test_a_dataclass_that_is_a_list_counts_both() -> None:

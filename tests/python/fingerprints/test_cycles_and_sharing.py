@@ -60,9 +60,9 @@ def test_shared_objects_are_visited_once() -> None:
     value: Any = [1, [2]]
     for _ in range(60):
         value = [value, value]
-    found = fingerprinter.inspect(value)
-    assert found.opened == 62
-    assert found.reused == 60
+    inspection = fingerprinter.inspect(value)
+    assert inspection.opened == 62
+    assert inspection.reused == 60
 
 
 def test_sharing_does_not_show() -> None:
@@ -152,9 +152,9 @@ def test_a_dag_whose_leaves_point_at_its_root() -> None:
         root.append(value)
         return root
 
-    found = fingerprinter.inspect(make(60))
-    assert found.opened == 62
-    assert found.fingerprint == fp(make(60))
+    inspection = fingerprinter.inspect(make(60))
+    assert inspection.opened == 62
+    assert inspection.fingerprint == fp(make(60))
 
 
 def test_parent_pointers() -> None:
@@ -211,10 +211,10 @@ def test_references_that_python_code_makes_up() -> None:
         parent.child = Weakly(parent)
         return [parent]
 
-    one, other = make(), make()
+    parents, other = make(), make()
     held = other[0]  # one more reference must not matter
-    assert fp(one) == fp(other)
-    assert fp(one[0]) == fp(held)
+    assert fp(parents) == fp(other)
+    assert fp(parents[0]) == fp(held)
 
 
 def test_reference_counts_are_left_as_they_were() -> None:

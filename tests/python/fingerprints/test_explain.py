@@ -66,14 +66,14 @@ def test_long_and_deep_values_are_cut() -> None:
     assert len(fingerprinter.explain(1 << 100_000).text) < 100
 
 
-def lines(one: Any, other: Any) -> list[str]:
-    return [str(difference) for difference in fingerprinter.diff(one, other)]
+def lines(left: Any, right: Any) -> list[str]:
+    return [str(difference) for difference in fingerprinter.diff(left, right)]
 
 
 def test_differences_have_paths_and_both_sides() -> None:
-    one = {"steps": [st.Point(1, 64), st.Point(2, 8)], "name": "lap", "old": 1}
-    other = {"steps": [st.Point(1, 128), st.Point(2, 8)], "name": "lap", "new": [1]}
-    assert sorted(lines(one, other)) == [
+    left = {"steps": [st.Point(1, 64), st.Point(2, 8)], "name": "lap", "old": 1}
+    right = {"steps": [st.Point(1, 128), st.Point(2, 8)], "name": "lap", "new": [1]}
+    assert sorted(lines(left, right)) == [
         "$['new']: <list of 1> only on the right",
         "$['old']: 1 only on the left",
         "$['steps'][0].y: 64 != 128",

@@ -41,12 +41,12 @@ def test_classes_count() -> None:
     "make", [lambda **k: st.Cached(1, **k), lambda **k: st.AttrsPoint(1, **k), lambda **k: st.Model(x=1, **k)]
 )
 def test_a_field_opts_out_and_nothing_else_changes(make: Any) -> None:
-    one, other = make(runtime="a"), make(runtime="b")
-    assert fp(one) == fp(other)
-    assert fp(make(runtime=open)) == fp(one)
-    assert one != other
-    assert repr(one) != repr(other)
-    assert pickle.loads(pickle.dumps(one)).runtime == "a"
+    instance, other = make(runtime="a"), make(runtime="b")
+    assert fp(instance) == fp(other)
+    assert fp(make(runtime=open)) == fp(instance)
+    assert instance != other
+    assert repr(instance) != repr(other)
+    assert pickle.loads(pickle.dumps(instance)).runtime == "a"
 
 
 def test_opting_out_can_be_merged_with_other_metadata() -> None:
@@ -67,9 +67,9 @@ def test_state_beyond_the_fields_counts_where_the_class_is_not_decorated_itself(
     assert fp(st.Undecorated(1, "a")) != fp(st.Undecorated(1, "b"))
     assert fp(st.Undecorated(1, "a")) == fp(st.Undecorated(1, "a"))
     assert fp(st.WithInitVar(2, 3)) != fp(st.WithInitVar(2, 4))
-    one, other = st.NamedWithState(1, 2), st.NamedWithState(1, 2)
-    one.extra = 1  # type: ignore[attr-defined]
-    assert fp(one) != fp(other)
+    named, other = st.NamedWithState(1, 2), st.NamedWithState(1, 2)
+    named.extra = 1  # type: ignore[attr-defined]
+    assert fp(named) != fp(other)
 
 
 def test_attributes_that_are_no_fields_do_not_count_on_a_decorated_class() -> None:

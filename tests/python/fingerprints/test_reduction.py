@@ -60,12 +60,12 @@ def test_attributes_have_no_order() -> None:
 
 
 def test_slots_count() -> None:
-    one, other = st.SlottedChild(), st.SlottedChild()
-    assert fp(one) == fp(other)
-    one.a, one.c = 1, 2
-    assert fp(one) != fp(other)
+    child, other = st.SlottedChild(), st.SlottedChild()
+    assert fp(child) == fp(other)
+    child.a, child.c = 1, 2
+    assert fp(child) != fp(other)
     other.c, other.a = 2, 1
-    assert fp(one) == fp(other)
+    assert fp(child) == fp(other)
 
 
 def test_what_a_state_leaves_out_does_not_count() -> None:
@@ -113,9 +113,9 @@ def test_a_rule_is_the_way_out() -> None:
 
 def test_mocks_count_as_themselves_in_lenient_mode() -> None:
     lenient = kp.Fingerprinter(mode="lenient")
-    one, other = unittest.mock.Mock(), unittest.mock.Mock()
-    assert lenient(one) == lenient(one) != lenient(other)
-    assert not lenient(one).durable
+    mock, other = unittest.mock.Mock(), unittest.mock.Mock()
+    assert lenient(mock) == lenient(mock) != lenient(other)
+    assert not lenient(mock).durable
 
 
 class Shaped:

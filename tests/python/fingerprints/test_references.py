@@ -132,11 +132,11 @@ def test_lenient_code_by_nested_constants_not_by_position() -> None:
         exec(compile(text, "<file>", "exec"), scope)
         return scope["f"]
 
-    one = make("def f():\n    return [lambda y: y + 1 for _ in ()]")
+    original = make("def f():\n    return [lambda y: y + 1 for _ in ()]")
     moved = make("\n\n\n# a comment\ndef f():\n    return [lambda y: y + 1 for _ in ()]")
     changed = make("def f():\n    return [lambda y: y + 2 for _ in ()]")
-    assert lenient(one) == lenient(moved)
-    assert lenient(one) != lenient(changed)
+    assert lenient(original) == lenient(moved)
+    assert lenient(original) != lenient(changed)
 
 
 def test_lenient_functions_by_the_module_of_their_globals() -> None:

@@ -45,9 +45,9 @@ def test_types_are_content_unless_skipped() -> None:
 
     lenient = kp.Fingerprinter(mode="lenient")
     skipping = kp.Fingerprinter(mode="lenient", skip_fields=("type",))
-    one, other = Literal(value="1.0", type="float32"), Literal(value="1.0", type="float64")
-    assert lenient(one) != lenient(other)
-    assert skipping(one) == skipping(other)
+    literal, other = Literal(value="1.0", type="float32"), Literal(value="1.0", type="float64")
+    assert lenient(literal) != lenient(other)
+    assert skipping(literal) == skipping(other)
 
 
 def test_callable_rules() -> None:

@@ -46,14 +46,14 @@ def test_by_fields_keeps_content_that_is_no_field() -> None:
     assert f(st.MyDict(a=1)) != f(st.MyDict(a=2))
     assert f(collections.deque([1])) != f(collections.deque([2]))
     assert f(ValueError(1)) != f(ValueError(2))
-    one, other = NodeList(1), NodeList(1)
-    one.append(1)
-    assert f(one) != f(other)
+    nodes, other = NodeList(1), NodeList(1)
+    nodes.append(1)
+    assert f(nodes) != f(other)
 
 
 def test_proxies_and_super_objects_are_not_all_equal() -> None:
-    one, other = st.Plain(a=1), st.Plain(a=2)
-    assert fp(weakref.proxy(one)) != fp(weakref.proxy(other))
+    plain, other = st.Plain(a=1), st.Plain(a=2)
+    assert fp(weakref.proxy(plain)) != fp(weakref.proxy(other))
     assert fp(super(st.ChildNode, st.ChildNode(1))) != fp(super(st.ChildNode, st.ChildNode(2)))
 
 
@@ -97,9 +97,9 @@ class Eager(Lazy):
 
 
 def test_a_cached_property_that_a_subclass_replaced_counts() -> None:
-    one, other = Eager(), Eager()
-    one.x, other.x = 1, 2  # type: ignore[assignment]
-    assert fp(one) != fp(other)
+    eager, other = Eager(), Eager()
+    eager.x, other.x = 1, 2  # type: ignore[assignment]
+    assert fp(eager) != fp(other)
 
 
 class Meters(np.float64):
@@ -114,9 +114,9 @@ def test_subclasses_of_numpy_scalars() -> None:
     assert fp(Meters(1.0)) != fp(np.float64(1.0))
     assert fp(Meters(1.0)) != fp(Meters(2.0))
     assert fp(Narrow(1.0)) != fp(np.float32(1.0))
-    one, other = Meters(1.0), Meters(1.0)
-    one.unit = "m"  # type: ignore[attr-defined]
-    assert fp(one) != fp(other)
+    meters, other = Meters(1.0), Meters(1.0)
+    meters.unit = "m"  # type: ignore[attr-defined]
+    assert fp(meters) != fp(other)
 
 
 class DataListChild(st.DataList):
@@ -124,9 +124,9 @@ class DataListChild(st.DataList):
 
 
 def test_extras_of_dataclasses_that_are_builtins() -> None:
-    one, other = DataListChild(1), DataListChild(1)
-    one.extra = 1  # type: ignore[attr-defined]
-    assert fp(one) != fp(other)
+    child, other = DataListChild(1), DataListChild(1)
+    child.extra = 1  # type: ignore[attr-defined]
+    assert fp(child) != fp(other)
 
 
 def test_struct_sequences_with_all_their_fields() -> None:
@@ -397,9 +397,9 @@ def test_the_gt4py_deconstructors_without_the_native_walk() -> None:
         aggregator=gt4py.fingerprint_aggregator,
         allow_cycles=False,
     )
-    one = st.MyList([1])
-    one.x = 1  # type: ignore[attr-defined]
-    assert digest(one) != digest(st.MyList([1, (b"__dict__", {"x": 1})]))
+    numbers = st.MyList([1])
+    numbers.x = 1  # type: ignore[attr-defined]
+    assert digest(numbers) != digest(st.MyList([1, (b"__dict__", {"x": 1})]))
     slotted, bare = st.SlotDict({1: 2}), st.SlotDict({1: 2})
     slotted.extra = 3
     assert digest(slotted) != digest(bare)

@@ -28,10 +28,10 @@ def native(value: Any) -> Any:
         case reference.Record(cls, fields):
             return instance(cls, dict(fields))
         case reference.Reference(_, module, qualname):
-            found: Any = __import__(module, fromlist=["x"])
+            target: Any = __import__(module, fromlist=["x"])
             for part in qualname.split(".") if qualname else ():
-                found = getattr(found, part)
-            return found
+                target = getattr(target, part)
+            return target
         case list() | tuple() | set() | frozenset():
             return type(value)(map(native, value))
         case dict():
@@ -44,8 +44,8 @@ def instance(cls: str, fields: dict[str, Any]) -> Any:
     import dataclasses
 
     name, _, qualname = cls.partition(":")
-    made = dataclasses.make_dataclass(qualname.rpartition(".")[2], list(fields))
-    made.__module__, made.__qualname__ = name, qualname
+    data_class = dataclasses.make_dataclass(qualname.rpartition(".")[2], list(fields))
+    data_class.__module__, data_class.__qualname__ = name, qualname
     module = sys.modules.setdefault(name, types.ModuleType(name))
     owner: Any = module
     *outer, last = qualname.split(".")
@@ -53,8 +53,8 @@ def instance(cls: str, fields: dict[str, Any]) -> Any:
         if not hasattr(owner, part):
             setattr(owner, part, types.SimpleNamespace())
         owner = getattr(owner, part)
-    value = made(**{field: native(item) for field, item in fields.items()})
-    setattr(owner, last, made)
+    value = data_class(**{field: native(item) for field, item in fields.items()})
+    setattr(owner, last, data_class)
     return value
 
 
@@ -103,9 +103,9 @@ def test_the_native_walk_agrees_with_the_reference(value: Any) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(plain, plain)
-def test_different_values_differ(one: Any, other: Any) -> None:
-    same = reference.encode(one) == reference.encode(other)
-    assert (kp.fingerprint(one) == kp.fingerprint(other)) == same
+def test_different_values_differ(value: Any, other: Any) -> None:
+    same = reference.encode(value) == reference.encode(other)
+    assert (kp.fingerprint(value) == kp.fingerprint(other)) == same
 
 
 @settings(max_examples=300, deadline=None)
@@ -141,6 +141,6 @@ def test_copies_agree_and_explanations_find_no_difference(value: Any) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(plain, plain)
-def test_diff_finds_something_exactly_when_fingerprints_differ(one: Any, other: Any) -> None:
+def test_diff_finds_something_exactly_when_fingerprints_differ(value: Any, other: Any) -> None:
     fingerprinter = kp.Fingerprinter()
-    assert bool(fingerprinter.diff(one, other)) == (fingerprinter(one) != fingerprinter(other))
+    assert bool(fingerprinter.diff(value, other)) == (fingerprinter(value) != fingerprinter(other))

@@ -109,14 +109,14 @@ DICT_CHANGES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("change", [*CHANGES, *DICT_CHANGES])
 @pytest.mark.parametrize("repeat", [1, 3])
 def test_changes_of_instances_are_seen(kind: str, change: str, repeat: int) -> None:
-    made = OBJECTS[kind]()
-    if change in DICT_CHANGES and not hasattr(made, "__dict__"):
+    instance = OBJECTS[kind]()
+    if change in DICT_CHANGES and not hasattr(instance, "__dict__"):
         pytest.skip("there is no dict")
     guards = Guards()
-    assert guards.value(made)
+    assert guards.value(instance)
     for _ in range(repeat):
         assert guards.check()
-    {**CHANGES, **DICT_CHANGES}[change](made)
+    {**CHANGES, **DICT_CHANGES}[change](instance)
     assert not guards.check()
 
 
@@ -127,42 +127,42 @@ def test_specialised_byte_code_is_seen() -> None:
     warm = Plain()
     for _ in range(100):
         store(warm, [1])
-    made = Plain()
+    plain = Plain()
     guards = Guards()
-    assert guards.value(made)
+    assert guards.value(plain)
     assert guards.check()
-    store(made, [1])
+    store(plain, [1])
     assert not guards.check()
 
 
 @pytest.mark.parametrize("kind", ["plain", "with a dict", "many attributes", "slots", "dataclass"])
 def test_changes_of_one_member_are_seen(kind: str) -> None:
-    made = OBJECTS[kind]()
+    instance = OBJECTS[kind]()
     guards = Guards()
-    found = guards.member(made, "x")
-    assert found == ([1],)
-    made.y = 5
+    member = guards.member(instance, "x")
+    assert member == ([1],)
+    instance.y = 5
     assert guards.check(), "another member"
-    made.x = [1]
+    instance.x = [1]
     assert not guards.check()
 
 
 def test_another_class_is_seen() -> None:
-    made = Plain()
+    plain = Plain()
     guards = Guards()
-    assert guards.member(made, "x")
-    made.__class__ = Other
+    assert guards.member(plain, "x")
+    plain.__class__ = Other
     assert not guards.check()
 
 
 def test_going_back_holds_again() -> None:
-    made = Plain()
+    plain = Plain()
     guards = Guards()
-    before = made.x
-    assert guards.value(made)
-    made.x = [7]
+    before = plain.x
+    assert guards.value(plain)
+    plain.x = [7]
     assert not guards.check()
-    made.x = before
+    plain.x = before
     assert guards.check()
 
 
@@ -369,7 +369,7 @@ def test_instances_and_arrays_are_not_kept_alive() -> None:
     names.clear()
     del plain, array
     gc.collect()
-    assert [one() for one in dead] == [None, None]
+    assert [ref() for ref in dead] == [None, None]
     assert not guards.check()
 
 
@@ -388,14 +388,14 @@ def test_guards_can_be_collected() -> None:
     class Local:
         pass
 
-    made = Local()
+    instance = Local()
     guards = Guards()
     guards.type(Local)
-    guards.set_recheck(lambda made=made: made is None)
-    made.guards = guards  # type: ignore[attr-defined]
-    Local.made = made  # type: ignore[attr-defined]
+    guards.set_recheck(lambda instance=instance: instance is None)
+    instance.guards = guards  # type: ignore[attr-defined]
+    Local.made = instance  # type: ignore[attr-defined]
     dead = weakref.ref(Local)
-    del Local, made, guards
+    del Local, instance, guards
     gc.collect()
     assert dead() is None
 

@@ -15,8 +15,8 @@ PAIRS = 60
 
 @pytest.fixture(scope="module")
 def judge() -> object:
-    with Judge() as made:
-        yield made
+    with Judge() as oracle:
+        yield oracle
 
 
 @pytest.mark.parametrize("first", [0, 1_000, 2_000, 3_000, 4_000])
@@ -36,8 +36,8 @@ def test_the_judge_sees_a_wrong_hit(judge: Judge) -> None:
     text = "import functools\nclass C:\n    @functools.cached_property\n    def v(self):\n        return 1\nX = C()\nX.v = {}\n"
     program = text + "def f():\n    return X.v\n"
     files = [{"program": program.replace("{}", number), "lib": "UNRELATED = 1\n"} for number in ("2", "3")]
-    found = judge(Pair(*files))
-    assert found.kind == "wrong hit"
+    verdict = judge(Pair(*files))
+    assert verdict.kind == "wrong hit"
     small = shrink(judge, Pair(*files))
     assert "UNRELATED" not in small.files["lib"] and "return X.v" in small.files["program"]
 

@@ -40,10 +40,10 @@ def check(key: Any, text: str, left_out: tuple[str, str], counted: tuple[str, st
 
 
 def test_every_exemption_has_its_test() -> None:
-    assert {one.test for one in EXEMPTIONS} == {
+    assert {exemption.test for exemption in EXEMPTIONS} == {
         name for name in globals() if name.startswith("test_") and name != "test_every_exemption_has_its_test"
     }
-    assert all(one.why and one.name for one in EXEMPTIONS)
+    assert all(exemption.why and exemption.name for exemption in EXEMPTIONS)
 
 
 def test_docstrings(key: Any) -> None:

@@ -181,7 +181,7 @@ def test_compiled_modules_of_the_program_count_by_their_file(tmp_path: Path) -> 
         "import using_native, keyprint as kp\n"
         "print(kp.FunctionKey(using_native.f).fingerprint.hex(), kp.FunctionKey(using_native.t).fingerprint.hex())\n"
     )
-    found = []
+    keys = []
     for at, value in enumerate(("1", "1", "2")):
         directory = tmp_path / str(at)
         directory.mkdir()
@@ -195,7 +195,7 @@ def test_compiled_modules_of_the_program_count_by_their_file(tmp_path: Path) -> 
         done = subprocess.run(
             [sys.executable, "-c", script, str(directory)], check=True, capture_output=True, text=True
         )
-        found.append(done.stdout.split())
-    assert found[0] == found[1]
-    assert found[0][0] != found[2][0]
-    assert found[0][1] != found[2][1]
+        keys.append(done.stdout.split())
+    assert keys[0] == keys[1]
+    assert keys[0][0] != keys[2][0]
+    assert keys[0][1] != keys[2][1]

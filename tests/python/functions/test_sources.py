@@ -100,9 +100,9 @@ def test_what_byte_code_reads(text: str, read: set[str]) -> None:
     names["m"] = types.ModuleType("m_made")
     names["m"].deep = types.ModuleType("deep_made")  # type: ignore[attr-defined]
     names["m"].deep.N = 1  # type: ignore[attr-defined]
-    found = set(kp.FunctionKey(_exec(text, **names)).components)
+    components = set(kp.FunctionKey(_exec(text, **names)).components)
     renamed = {label.replace("made.m.deep.N", "deep_made.N") for label in read}
-    assert renamed <= found, found
+    assert renamed <= components, components
 
 
 def test_byte_code_that_passes_things_on() -> None:

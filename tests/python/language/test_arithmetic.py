@@ -74,8 +74,8 @@ def test_ints_wrap_and_divide_as_numpy_does(dtype):
         down = np.where(inside, a >> shift, sign).astype(dtype)
         expected = [a + b, a - b, a * b, divided, rest, a & b, a | b, a ^ b, up, down]
         expected += [np.minimum(a, b), np.maximum(a, b), -a, ~a, np.abs(a), a]
-    for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
-        assert np.array_equal(found, wanted), (row, a[found != wanted][:5], b[found != wanted][:5])
+    for row, (actual, wanted) in enumerate(zip(out, expected, strict=True)):
+        assert np.array_equal(actual, wanted), (row, a[actual != wanted][:5], b[actual != wanted][:5])
 
 
 @kp.kernel
@@ -100,13 +100,13 @@ def test_comparisons(dtype):
         a, b = pairs(dtype)
     else:
         values = np.array([0.0, -0.0, 1.5, -1.5, 3, np.inf, -np.inf, np.nan, 99.5], dtype)
-        a, b = (one.ravel().copy() for one in np.meshgrid(values, values))
+        a, b = (grid.ravel().copy() for grid in np.meshgrid(values, values))
     out = np.zeros((11, len(a)), bool)
     compare(a, b, out)
     expected = [a < b, a <= b, a > b, a >= b, a == b, a != b, ~(a < b)]
     expected += [(a < b) & (b > 2), (a < b) | (b > 2), (a >= 0) & (a < b) & (b <= 100), a.astype(bool)]
-    for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
-        assert np.array_equal(found, wanted), row
+    for row, (actual, wanted) in enumerate(zip(out, expected, strict=True)):
+        assert np.array_equal(actual, wanted), row
 
 
 @kp.kernel
@@ -127,7 +127,7 @@ def binary_float(a: kp.types.NDArray, b: kp.types.NDArray, out: kp.types.NDArray
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_floats_are_those_of_numpy_bit_for_bit(dtype):
     values = np.array([0.0, -0.0, 1, -1, 0.1, -0.1, 3.7, 1e-30, 1e30, np.inf, -np.inf, np.nan, 7.25], dtype)
-    a, b = (one.ravel().copy() for one in np.meshgrid(values, values))
+    a, b = (grid.ravel().copy() for grid in np.meshgrid(values, values))
     out = np.zeros((10, len(a)), dtype)
     binary_float(a, b, out)
     with np.errstate(all="ignore"):
@@ -143,12 +143,12 @@ def test_floats_are_those_of_numpy_bit_for_bit(dtype):
             a * a,
             np.sqrt(a),
         ]
-    for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
+    for row, (actual, wanted) in enumerate(zip(out, expected, strict=True)):
         if row == 4:
             # What NumPy says about infinities changed between versions: where the remainder is a number.
             known = np.isfinite(a) & np.isfinite(b) & (b != 0)
-            found, wanted = found[known], wanted[known]
-        assert np.array_equal(found, wanted, equal_nan=True), (row, found, wanted)
+            actual, wanted = actual[known], wanted[known]
+        assert np.array_equal(actual, wanted, equal_nan=True), (row, actual, wanted)
 
 
 MATH = (
@@ -206,8 +206,8 @@ def test_functions(dtype):
     ]
     expected += [x**2.5, np.sin(x), np.cos(x)]
     tolerance = 1e-6 if dtype == "float32" else 1e-14
-    for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=str(row))
+    for row, (actual, wanted) in enumerate(zip(out, expected, strict=True)):
+        np.testing.assert_allclose(actual, wanted, rtol=tolerance, atol=tolerance, err_msg=str(row))
 
 
 @kp.kernel
@@ -223,7 +223,7 @@ def test_rounding_is_half_to_even():
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 2.4, -2.6, 7.0])
     out = np.zeros((4, len(x)))
     rounding(x, out)
-    assert out[0].tolist() == [float(round(one)) for one in x]
+    assert out[0].tolist() == [float(round(number)) for number in x]
     assert out[1].tolist() == np.floor(x).tolist()
     assert out[2].tolist() == np.ceil(x).tolist()
     assert out[3].tolist() == np.trunc(x).tolist()
@@ -254,12 +254,12 @@ def test_casts_of_floats_are_total():
         info = np.iinfo(name)
         wanted = [
             0
-            if one != one
-            else int(max(info.min, min(info.max, one if math.isinf(one) else math.trunc(one))))
-            for one in x.tolist()
+            if number != number
+            else int(max(info.min, min(info.max, number if math.isinf(number) else math.trunc(number))))
+            for number in x.tolist()
         ]
-        found = high.tolist() if name == "uint64" else out[row].tolist()
-        assert found == wanted, name
+        actual = high.tolist() if name == "uint64" else out[row].tolist()
+        assert actual == wanted, name
 
 
 @kp.kernel
@@ -394,8 +394,8 @@ def test_halves_are_rounded_after_each_operation():
     halves(a, b, out)
     with np.errstate(all="ignore"):
         expected = [a + b, a * b, a / b, a - b * a, np.sqrt(a), np.maximum(a, b)]
-    for row, (found, wanted) in enumerate(zip(out, expected, strict=True)):
-        assert np.array_equal(found, wanted), (row, found, wanted)
+    for row, (actual, wanted) in enumerate(zip(out, expected, strict=True)):
+        assert np.array_equal(actual, wanted), (row, actual, wanted)
 
 
 @kp.kernel

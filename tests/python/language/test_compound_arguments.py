@@ -120,7 +120,7 @@ def test_instances_and_arrays_are_not_kept_alive():
     gone = [weakref.ref(sim), weakref.ref(own), weakref.ref(sim.v)]
     del sim, own
     gc.collect()
-    assert [one() for one in gone] == [None, None, None]
+    assert [ref() for ref in gone] == [None, None, None]
 
 
 @kp.data_oriented(template_primitives=False)
@@ -145,24 +145,24 @@ class Open:
 
 
 def test_primitive_members_as_arguments():
-    one, out = Open(), np.zeros(5)
-    one.total(out)
+    instance, out = Open(), np.zeros(5)
+    instance.total(out)
     assert out.tolist() == [0, 1.5, 3, 0, 0]
     compiled = Open.total.observations.key_made
-    one.n, one.a = 5, 2.0
-    one.total(out)
+    instance.n, instance.a = 5, 2.0
+    instance.total(out)
     assert out.tolist() == [0, 2, 4, 6, 8]
     assert Open.total.observations.key_made == compiled
 
 
 def test_values_that_are_needed_to_compile_count():
-    one = Open()
-    assert one.unrolled() == 3
-    one.n = 5
-    assert one.unrolled() == 10
-    one.n = 3
+    instance = Open()
+    assert instance.unrolled() == 3
+    instance.n = 5
+    assert instance.unrolled() == 10
+    instance.n = 3
     compiled = Open.unrolled.observations.compiled
-    assert one.unrolled() == 3
+    assert instance.unrolled() == 3
     assert Open.unrolled.observations.compiled == compiled
 
 
@@ -215,12 +215,12 @@ def test_typed_dataclasses():
     p = Params(array([1, 2, 3, 4]), 2, 3)
     typed(p, out)
     assert out.tolist() == [2, 4, 6, 0]
-    made = typed.observations.key_made
+    keys_made = typed.observations.key_made
     p.factor, p.n, p.x = 10.5, 4, array([1, 1, 1, 1])
     typed(p, out)
     assert out.tolist() == [10.5] * 4
     # An int and a float are both numbers of the type that the field has.
-    assert typed.observations.compiled <= 2 and typed.observations.key_made <= made + 1
+    assert typed.observations.compiled <= 2 and typed.observations.key_made <= keys_made + 1
 
 
 def test_nested_dataclasses():
@@ -393,8 +393,8 @@ def fields():
 def test_fields_and_structs():
     fields()
     assert GRID.to_numpy().tolist() == [[0, 1, 2], [10, 11, 12]]
-    found = BALLS.to_numpy()
-    assert found["radius"].tolist() == [1, 2, 3]
+    balls = BALLS.to_numpy()
+    assert balls["radius"].tolist() == [1, 2, 3]
     assert BALLS.particle.to_numpy()["mass"].tolist() == [4, 14, 30]
     assert BALLS[1].particle.at.to_list() == [1, 6]
     GRID[1, 2] = 99
@@ -446,27 +446,27 @@ class Configured:
 
 
 def test_what_says_nothing_runs_and_is_not_kept():
-    one, out = Configured(), np.zeros(4, np.int32)
+    configured, out = Configured(), np.zeros(4, np.int32)
     with pytest.warns(UserWarning, match=r"`self\.config` of the kernel `Configured\.run`") as told:
-        one.run(out)
+        configured.run(out)
     assert len(told) == 1
     assert out.tolist() == [12, 12, 0, 0]
     compiled = Configured.run.observations.compiled
-    one.run(out)
+    configured.run(out)
     assert Configured.run.observations.compiled == compiled
-    one.config._n = 3
-    one.run(out)
+    configured.config._n = 3
+    configured.run(out)
     assert out.tolist() == [12, 12, 12, 0]
-    one.table[1] = 5
-    one.run(out)
+    configured.table[1] = 5
+    configured.run(out)
     assert out.tolist() == [15, 15, 15, 0]
-    one.table[2] = 99
-    one.names["b"] = 1
-    one.names["a"] = 20
-    one.run(out)
+    configured.table[2] = 99
+    configured.names["b"] = 1
+    configured.names["a"] = 20
+    configured.run(out)
     assert out.tolist() == [25, 25, 25, 0]
-    one.config = Config(1)
-    one.run(out)
+    configured.config = Config(1)
+    configured.run(out)
     assert Configured.run.observations.stored == 0
 
 

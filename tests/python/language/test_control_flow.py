@@ -219,12 +219,12 @@ def nothing(x):
 
 @kp.func
 def first_at_least(limit):
-    found = -1
+    first = -1
     for k in range(100):
         if k * k >= limit:
-            found = k
+            first = k
             break
-    return found
+    return first
 
 
 @kp.kernel

@@ -603,8 +603,8 @@ def test_errors_say_what_and_where(name, tmp_path):
     code, message, hint, piece, text, *arguments = CASES[name]
     module = load(tmp_path, text)
     given = arguments[0] if arguments else (X,)
-    given = tuple(module.BOX if one is None else one for one in given)
-    given = tuple(getattr(module, one) if isinstance(one, str) else one for one in given)
+    given = tuple(module.BOX if argument is None else argument for argument in given)
+    given = tuple(getattr(module, argument) if isinstance(argument, str) else argument for argument in given)
     with pytest.raises(kp.KernelError) as caught:
         module.k(*given)
     error = caught.value

@@ -27,21 +27,21 @@ def test_wave():
     heights = wave.run(64, 60)
     n = 64
     i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
-    one = np.float32
-    at = lambda x: (x.astype(np.float32) / one(n)).astype(np.float32)  # noqa: E731
-    now = np.exp(-(((at(i) - one(0.3)) / one(0.03)) ** 2 + ((at(j) - one(0.5)) / one(0.03)) ** 2)).astype(
+    f32 = np.float32
+    at = lambda x: (x.astype(np.float32) / f32(n)).astype(np.float32)  # noqa: E731
+    now = np.exp(-(((at(i) - f32(0.3)) / f32(0.03)) ** 2 + ((at(j) - f32(0.5)) / f32(0.03)) ** 2)).astype(
         np.float32
     )
     before = now.copy()
     y = at(j)
-    gap = ((y > one(0.4)) & (y < one(0.47))) | ((y > one(0.53)) & (y < one(0.6)))
-    wall = (at(i) > one(0.55)) & (at(i) < one(0.57)) & ~gap
+    gap = ((y > f32(0.4)) & (y < f32(0.47))) | ((y > f32(0.53)) & (y < f32(0.6)))
+    wall = (at(i) > f32(0.55)) & (at(i) < f32(0.57)) & ~gap
     speed = np.where(wall, 0, 0.25).astype(np.float32)
     for _ in range(60):
         laplacian = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:] - 4 * now[1:-1, 1:-1]
         inner = now[1:-1, 1:-1]
         change = inner - before[1:-1, 1:-1] + speed[1:-1, 1:-1] * laplacian
-        before[1:-1, 1:-1] = inner + change * one(0.9995)
+        before[1:-1, 1:-1] = inner + change * f32(0.9995)
         now, before = before, now
     np.testing.assert_allclose(heights, now, atol=2e-5)
     assert abs(heights).max() > 0.01

@@ -53,7 +53,7 @@ def test_a_graph_and_a_kernel_of_one_function_share_nothing():
     assert graph(x) is None and plain(x) is None
     assert gated(x) == kp.GraphStatus(False, None)
     assert x.tolist() == [3] * 5
-    keys = {one._dispatcher.options.identity()[-1] for one in (graph, plain, gated)}
+    keys = {kernel._dispatcher.options.identity()[-1] for kernel in (graph, plain, gated)}
     assert keys == {(True, False), (False, False), (True, True)}
 
 
@@ -143,8 +143,8 @@ def test_loops_inside_and_beside_loops():
     k(x, number(4), number(), number(2))
     assert x.tolist() == [1252, -1052, 1052, 1052, 1052]
     levels = k._primal.graph_do_while_levels
-    assert [(one.cond_arg_name, one.parent_id) for one in levels] == [("a", -1), ("b", 0), ("c", -1)]
-    assert [k.graph().arguments[one.cond_cpp_arg_id] for one in levels] == ["a", "b", "c"]
+    assert [(level.cond_arg_name, level.parent_id) for level in levels] == [("a", -1), ("b", 0), ("c", -1)]
+    assert [k.graph().arguments[level.cond_cpp_arg_id] for level in levels] == ["a", "b", "c"]
 
 
 def test_variables_of_the_kernel_go_through_loops():
@@ -335,14 +335,14 @@ def test_each_turn_draws_other_numbers():
                     x[c[()] - 1, 20] = kp.random()
             c[()] -= 1
 
-    found = []
+    draws = []
     for _ in range(2):
         kp.init(random_seed=3)
         x = np.zeros((6, 21), np.float32)
         k(x, number(6))
         assert len(np.unique(x)) == 6 * 21
-        found.append(x)
-    np.testing.assert_array_equal(*found)
+        draws.append(x)
+    np.testing.assert_array_equal(*draws)
 
 
 def test_failures_in_loops_are_reported(tmp_path):

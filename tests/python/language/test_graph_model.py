@@ -81,7 +81,7 @@ class Maker:
 
 def text_of(nodes, name, in_checkpoint=False):
     """Return the statements of a tree; ``name`` is how the program gets at an array."""
-    x, log, t, when, flag = (name(one) for one in ("x", "log", "t", "when", "flag"))
+    x, log, t, when, flag = (name(array) for array in ("x", "log", "t", "when", "flag"))
     lines = []
     for node in nodes:
         kind = node[0]
@@ -165,7 +165,7 @@ class Yielded(Exception):
 def holds(node, label):
     if node[0] == "checkpoint":
         return node[1] == label
-    return node[0] == "while" and any(holds(one, label) for one in node[2])
+    return node[0] == "while" and any(holds(child, label) for child in node[2])
 
 
 class Model:
@@ -192,15 +192,15 @@ class Model:
 
     def run_for(self, k):
         s = self.state
-        s["x"] = [wrapped(one * 3 + k + i + N // 2 * (N + 10)) for i, one in enumerate(s["x"])]
+        s["x"] = [wrapped(value * 3 + k + i + N // 2 * (N + 10)) for i, value in enumerate(s["x"])]
 
     def run_atomic(self, k):
         s = self.state
-        s["log"] = wrapped(s["log"] + sum(one + k for one in s["x"]))
+        s["log"] = wrapped(s["log"] + sum(value + k for value in s["x"]))
 
     def run_serial(self, k):
         s = self.state
-        s["x"] = [wrapped(one + k) for one in s["x"]]
+        s["x"] = [wrapped(value + k) for value in s["x"]]
 
     def run_bare(self, k):
         self.state["log"] = wrapped(self.state["log"] * 5 + k)
@@ -237,7 +237,7 @@ class Model:
     def run_own(self, side, k):
         s = self.state
         name = f"y{side}"
-        s[name] = [wrapped(one * 3 + k + s["x"][i]) for i, one in enumerate(s[name])]
+        s[name] = [wrapped(value * 3 + k + s["x"][i]) for i, value in enumerate(s[name])]
 
     def run_fork(self, sections):
         for section in sections:
@@ -296,8 +296,8 @@ def test_random_graphs_do_what_an_interpreter_does(seed, tmp_path):
 
     def check(expected, status):
         assert status == kp.GraphStatus(expected is not None, expected), program(nodes, style)
-        found = {name: array.tolist() for name, array in machine.arrays.items()}
-        assert found == model.state, program(nodes, style)
+        arrays = {name: array.tolist() for name, array in machine.arrays.items()}
+        assert arrays == model.state, program(nodes, style)
 
     start = None
     for _ in range(12):

@@ -58,8 +58,8 @@ def test_sections_give_the_same_however_they_run(n, threads):
     for _ in range(3):
         x, y, z = zeros(n), zeros(n), zeros(n)
         sections(x, y, z, number(6))
-        for found, expected in zip((x, y, z), expected_sections(n, 6), strict=True):
-            np.testing.assert_array_equal(found, expected)
+        for actual, expected in zip((x, y, z), expected_sections(n, 6), strict=True):
+            np.testing.assert_array_equal(actual, expected)
 
 
 def test_sections_can_be_compiled_in_or_out():
@@ -139,14 +139,14 @@ def test_random_numbers_of_sections_differ_and_repeat():
                 for i in range(1, y.shape[0]):
                     y[i] = kp.random()
 
-    found = []
+    draws = []
     for _ in range(2):
         kp.init(random_seed=5)
         x, y = np.zeros(50, np.float32), np.zeros(50, np.float32)
         k(x, y)
         assert len({*x.tolist(), *y.tolist()}) == 100
-        found.append((x.tolist(), y.tolist()))
-    assert found[0] == found[1]
+        draws.append((x.tolist(), y.tolist()))
+    assert draws[0] == draws[1]
 
 
 # -- Looking at graphs -----------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_the_names_of_quadrants_are_there():
     assert primal.checkpoint_user_labels_by_cp_id == [3]
     assert primal.checkpoint_yield_on_args == ["c"]
     assert primal.checkpoint_yield_on_cpp_arg_ids == [k.graph().arguments.index("c")]
-    assert [one.cond_arg_name for one in primal.graph_do_while_levels] == ["c"]
+    assert [level.cond_arg_name for level in primal.graph_do_while_levels] == ["c"]
     assert qd.graph.do_while is kp.graph.do_while
     with pytest.raises(AttributeError, match="nope"):
         _ = primal.nope

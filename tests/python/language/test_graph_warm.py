@@ -221,8 +221,8 @@ def test_lines_are_those_of_the_program_as_it_is(tmp_path):
 )
 def test_labels_are_part_of_the_key(tmp_path, edit, compiled):
     run(tmp_path)
-    _, found = run(tmp_path, stages=STAGES.replace(*edit))
-    assert found.startswith(str(compiled))
+    _, counts = run(tmp_path, stages=STAGES.replace(*edit))
+    assert counts.startswith(str(compiled))
 
 
 def test_options_are_part_of_the_key(tmp_path):

@@ -131,7 +131,7 @@ def test_every_loop(tmp_path, threads):
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert len([one for one in lines if one.startswith("stopped")]) == 18, done.stdout
+    assert len([line for line in lines if line.startswith("stopped")]) == 18, done.stdout
     assert lines[-1] == "done"
 
 

@@ -33,8 +33,8 @@ def test_round_trips(name, shape):
     assert (x.shape, x.dtype, x.ndim, x.nbytes) == (shape, dtype, len(shape), wanted.nbytes)
     x.from_numpy(wanted)
     copy(x, y)
-    found = y.to_numpy()
-    assert found.dtype == wanted.dtype and found.shape == shape and np.array_equal(found, wanted)
+    copied = y.to_numpy()
+    assert copied.dtype == wanted.dtype and copied.shape == shape and np.array_equal(copied, wanted)
     assert np.array_equal(np.asarray(y), wanted)
     if shape:
         assert np.array_equal(np.from_dlpack(y), wanted) or name == "bool"

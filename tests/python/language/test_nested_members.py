@@ -193,9 +193,9 @@ def test_a_member_that_is_gone(container):
 
 def test_going_back_finds_what_was_there():
     whole = Oriented(np.zeros(2))
-    made = []
+    counts = []
     for array in (np.zeros(2), np.zeros(2, np.int32), np.zeros(2), np.zeros((2, 2)), np.zeros(2)):
         whole.x = array
         whole.run()
-        made.append(Oriented.run.observations.compiled + Oriented.run.observations.validated)
-    assert made[2] == made[1] and made[4] == made[3]
+        counts.append(Oriented.run.observations.compiled + Oriented.run.observations.validated)
+    assert counts[2] == counts[1] and counts[4] == counts[3]

@@ -69,7 +69,7 @@ def test_atomics_on_bits(dtype):
     wanted += [np.bitwise_or.reduce(x[at::2]) for at in range(2)] + [
         np.bitwise_xor.reduce(x[at::2]) for at in range(2)
     ]
-    assert out.tolist() == [int(one) for one in wanted]
+    assert out.tolist() == [int(number) for number in wanted]
 
 
 @kp.kernel

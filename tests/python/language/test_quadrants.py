@@ -100,15 +100,15 @@ def test_names():
     qd.init(arch=qd.cpu, log_level="warn", print_ir=False)
     with pytest.raises(TypeError, match="no option `fastmath`"):
         qd.init(fastmath=True)
-    for made in (lambda: qd.kernel(graf=True), lambda: qd.field(qd.f32, 3, offset=1)):
+    for call in (lambda: qd.kernel(graf=True), lambda: qd.field(qd.f32, 3, offset=1)):
         with pytest.raises(TypeError):
-            made()
+            call()
 
 
 def test_observations():
-    made = qd.kernel(_observed)
-    made(np.zeros(3, np.float32))
-    seen = made._primal.src_ll_cache_observations
+    kernel = qd.kernel(_observed)
+    kernel(np.zeros(3, np.float32))
+    seen = kernel._primal.src_ll_cache_observations
     assert seen.cache_key_generated and (seen.cache_stored or seen.cache_loaded)
 
 

@@ -28,14 +28,14 @@ YES = True
 @pytest.mark.parametrize(
     ("mode", "batches"),
     [
-        *(("plain", 6), ("serial", 2), ("graph", 1), ("checkpoints", 2), ("debug", 3)),
+        *(("plain", 10), ("serial", 2), ("graph", 1), ("checkpoints", 2), ("debug", 3)),
         *(("contract", 1), ("fast math", 1)),
     ],
 )
 def test_random_programs(mode: str, batches: int, tmp_path: Path) -> None:
     for seed in range(batches):
-        found = judge(make(seed, 20, 8, MODES[mode]), MODES[mode], tmp_path, f"batch{seed}")
-        assert found is None, report(*found)
+        difference = judge(make(seed, 20, 8, MODES[mode]), MODES[mode], tmp_path, f"batch{seed}")
+        assert difference is None, report(*difference)
 
 
 def test_the_judge_sees_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,10 +43,10 @@ def test_the_judge_sees_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     batch = next(
         batch
         for batch in (make(seed, 20, 4, Mode("plain")) for seed in range(20))
-        if any("<<" in one.text.split("OI[")[0] for one in batch.programs)
+        if any("<<" in program.text.split("OI[")[0] for program in batch.programs)
     )
-    found = judge(batch, MODES["plain"], tmp_path, "wrong")
-    assert found is not None and len(found[0].programs) == 1 and len(found[0].rows) == 1
+    difference = judge(batch, MODES["plain"], tmp_path, "wrong")
+    assert difference is not None and len(difference[0].programs) == 1 and len(difference[0].rows) == 1
 
 
 def test_the_table_of_types_is_the_models() -> None:
@@ -55,8 +55,8 @@ def test_the_table_of_types_is_the_models() -> None:
     head, _, *rows = text.strip().splitlines()
     columns = re.findall(r"`(\w+)`", head)
     for row in rows:
-        first, *found = re.findall(r"`(\w+)`", row)
-        assert found == [model.promote(first, other) for other in columns]
+        first, *promoted = re.findall(r"`(\w+)`", row)
+        assert promoted == [model.promote(first, other) for other in columns]
 
 
 # -- What each rule is for -------------------------------------------------------------------------
@@ -303,15 +303,15 @@ def sums_with_care(x: N[kp.f64, 1], n: N[kp.i64, 1]) -> kp.f64:
 
 def test_narrow_sums_and_digits_are_pointed_out():
     x, n = np.ones(3), np.ones(3, np.int64)
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sums(x, n)
     lines = Path(__file__).read_text().splitlines()
-    told = {lines[one.lineno - 1].strip(): str(one.message) for one in found}
+    told = {lines[warning.lineno - 1].strip(): str(warning.message) for warning in caught}
     assert "`s` is a `f32`, and what changes it a `f64`: every result is rounded" in told["s += x[i]"]
     assert "begin with `s = kp.f64(0)`" in told["s += x[i]"]
     assert "results wrap" in told["t += n[i]"]
-    assert all(one.filename == __file__ for one in found)
+    assert all(warning.filename == __file__ for warning in caught)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert abs(sums_with_care(x, n) - 1.7) < 1e-12
@@ -344,9 +344,9 @@ def test_elements_that_are_set_on_the_host():
     t[0].w = 0.5
     assert s.to_numpy()["idx"].tolist() == [7, 0, 0]
     assert s.to_numpy()["at"].tolist() == [[0, 0], [1, 3], [4, 5]]
-    found = t.to_numpy()
-    assert found["inner"]["idx"].tolist() == [0, 9] and found["inner"]["at"][1].tolist() == [0, 2.5]
-    assert found["w"].tolist() == [0.5, 0]
+    array = t.to_numpy()
+    assert array["inner"]["idx"].tolist() == [0, 9] and array["inner"]["at"][1].tolist() == [0, 2.5]
+    assert array["w"].tolist() == [0.5, 0]
 
 
 def test_what_cannot_be_set_raises():
@@ -360,8 +360,8 @@ def test_what_cannot_be_set_raises():
     with pytest.raises(AttributeError):
         kp.types.struct(a=kp.i32).field(2)[0].b = 1
     # A copy is a copy.
-    one = copy.deepcopy(v[0])
-    one[0] = 5
+    copied = copy.deepcopy(v[0])
+    copied[0] = 5
     other = kp.Vector(v[0])
     other[0] = 5
     assert v.to_numpy().sum() == 0

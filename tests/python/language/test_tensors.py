@@ -193,8 +193,8 @@ def test_elements_of_arrays(own):
     assert out.tolist() == [12.0, 15.0]
     wanted[0, 0] = 1.5
     wanted[0, 1, :2] = 7, 8
-    found = x.to_numpy() if own else x
-    assert np.array_equal(found, wanted)
+    actual = x.to_numpy() if own else x
+    assert np.array_equal(actual, wanted)
 
 
 @kp.kernel

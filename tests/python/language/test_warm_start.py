@@ -111,8 +111,8 @@ def test_edits(tmp_path, edit, misses):
     assert PROGRAM.count(edit[0]) == 1
     warm = run(tmp_path, program=PROGRAM.replace(*edit))
     assert warm.returncode == 0, warm.stderr
-    found = eval(warm.stderr.splitlines()[-2])
-    assert tuple(one[0] for one in found) == misses
+    observed = eval(warm.stderr.splitlines()[-2])
+    assert tuple(counts[0] for counts in observed) == misses
 
 
 def test_another_compiler_misses(tmp_path):
@@ -122,12 +122,12 @@ def test_another_compiler_misses(tmp_path):
     script.chmod(0o755)
     other = run(tmp_path, KEYPRINT_CC=str(script))
     assert other.returncode == 0, other.stderr
-    assert [one[0] for one in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
+    assert [counts[0] for counts in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
     # The same file, with another time and another version: it is asked again.
     script.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo "other 2.0"; exit; fi\nexec cc "$@"\n')
     os.utime(script, ns=(1, 1))
     again = run(tmp_path, KEYPRINT_CC=str(script))
-    assert [one[0] for one in eval(again.stderr.splitlines()[-2])] == [1, 2, 1]
+    assert [counts[0] for counts in eval(again.stderr.splitlines()[-2])] == [1, 2, 1]
 
 
 SETTINGS = """
@@ -268,9 +268,9 @@ def test_types_behind_postponed_annotations_count(tmp_path):
 def test_arguments_of_the_compiler_count(tmp_path):
     assert run(tmp_path, KEYPRINT_CC="cc -DONE").returncode == 0
     other = run(tmp_path, KEYPRINT_CC="cc -DTWO")
-    assert [one[0] for one in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
+    assert [counts[0] for counts in eval(other.stderr.splitlines()[-2])] == [1, 2, 1]
     again = run(tmp_path, KEYPRINT_CC="cc -DONE")
-    assert [one[0] for one in eval(again.stderr.splitlines()[-2])] == [0, 0, 0]
+    assert [counts[0] for counts in eval(again.stderr.splitlines()[-2])] == [0, 0, 0]
 
 
 WORDS = """

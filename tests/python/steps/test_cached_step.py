@@ -199,20 +199,20 @@ def test_whatever_a_step_holds_counts(held: str, mode: Any) -> None:
 
 def test_a_module_in_a_step_counts_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    found = []
+    digests = []
     for edit in (1, 2, 1):
         (tmp_path / "my_operators.py").write_text(f"def f(): return {edit}")
         sys.modules.pop("my_operators", None)
         importlib.invalidate_caches()
         step = functools.partial(double, importlib.import_module("my_operators"), os)
-        found.append(step_fingerprint(step, mode="strict"))
-    assert found[0] == found[2] != found[1]
+        digests.append(step_fingerprint(step, mode="strict"))
+    assert digests[0] == digests[2] != digests[1]
     # One that was never in a file counts by what is in it.
-    made = [
+    in_memory = [
         step_fingerprint(functools.partial(double, module_of(f"def f(): return {edit}")), mode="strict")
         for edit in (1, 2, 1)
     ]
-    assert made[0] == made[2] != made[1]
+    assert in_memory[0] == in_memory[2] != in_memory[1]
 
 
 def test_dispatch_does_not_depend_on_what_else_was_registered() -> None:
@@ -472,8 +472,8 @@ def test_the_steps_digest_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert whole(value) == value * 6
         second.key(value)
         longer.key(value)
-    assert [one for one in computed if one is fresh] == [fresh]
-    assert [one for one in computed if isinstance(one, Translate)] == [Translate(3)]
+    assert [step for step in computed if step is fresh] == [fresh]
+    assert [step for step in computed if isinstance(step, Translate)] == [Translate(3)]
 
 
 def test_chains(store: kp.Store) -> None:

@@ -248,9 +248,9 @@ def test_the_decorators_arguments_are_checked() -> None:
 
 
 def test_methods_can_be_steps(store: kp.Store) -> None:
-    one = kp.CachedStep(Translate(2).__call__, input_key=kp.fingerprint, store=store)
-    two = kp.CachedStep(Translate(3).__call__, input_key=kp.fingerprint, store=store)
-    assert (one(1), two(1), one(1)) == (2, 3, 2)
+    first = kp.CachedStep(Translate(2).__call__, input_key=kp.fingerprint, store=store)
+    second = kp.CachedStep(Translate(3).__call__, input_key=kp.fingerprint, store=store)
+    assert (first(1), second(1), first(1)) == (2, 3, 2)
     part = kp.CachedStep(functools.partial(scaled, factor=5), input_key=kp.fingerprint, store=store)
     assert part(1) == part(1) == 5
     assert calls == [1, 1, 1]

@@ -111,8 +111,8 @@ def test_an_upgraded_package_is_seen(run: Any, tmp_path: Path) -> None:
     own = "import json, keyprint as kp, pack\nstep = kp.CachedStep(pack.tool, input_key=kp.fingerprint, store=kp.Store())\n"
     own += "print(json.dumps(step.key({}).hex()))\n"
     for given in ("1", "pack.Data()"):
-        found = [run({"main": own.format(given)}, path=[install(one)]) for one in ("1.0", "1.0", "1.1")]
-        assert found[0] == found[1] != found[2]
+        keys = [run({"main": own.format(given)}, path=[install(tag)]) for tag in ("1.0", "1.0", "1.1")]
+        assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_secrets_count_and_are_written_down_nowhere(tmp_path: Path) -> None:
     store = kp.Store(tmp_path / "store")
     login = kp.cached(store=store, secrets=("token",))(_login)
     keys = [
-        login.step.key(one) for one in _bound(login, ("a", "hunter2"), ("a", "hunter3"), ("b", "hunter2"))
+        login.step.key(bound) for bound in _bound(login, ("a", "hunter2"), ("a", "hunter3"), ("b", "hunter2"))
     ]
     assert len({key.hex() for key in keys}) == 3
     login("a", "hunter2")
@@ -316,8 +316,8 @@ def _made(n: int) -> Any:
 
 def test_functions_of_one_name_among_inputs_are_told_apart(module: Any) -> None:
     step = kp.cached(lambda fs: [f() for f in fs])
-    one, two = _made(1), _made(2)
-    assert [step([one, two]), step([two, one]), step([one, one]), step([_made(1), _made(2)])] == [
+    low, high = _made(1), _made(2)
+    assert [step([low, high]), step([high, low]), step([low, low]), step([_made(1), _made(2)])] == [
         *([1, 2], [2, 1], [1, 1], [1, 2]),
     ]
     m = module("import functools\n@functools.lru_cache\ndef g(): return 1\n", "memoised")

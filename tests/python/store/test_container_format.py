@@ -49,12 +49,12 @@ def test_what_is_written_is_what_the_specification_says(
     key = kp.Key(name, {"parts": parts}, secrets={"s": 1}, tool=("t", "1"))
     store.put(key, parts, metadata)
     data = place(tmp_path / "store", bytes(key)).read_bytes()
-    found = reference.read(data)
-    assert (found.key, found.parts) == (bytes(key), parts)
-    assert found.manifest == json.loads(key.manifest())
-    assert json.loads(found.metadata)["value"] == metadata
-    assert reference.key_of(digests(found.manifest)) == bytes(key)
-    assert reference.write(found) == data
+    container = reference.read(data)
+    assert (container.key, container.parts) == (bytes(key), parts)
+    assert container.manifest == json.loads(key.manifest())
+    assert json.loads(container.metadata)["value"] == metadata
+    assert reference.key_of(digests(container.manifest)) == bytes(key)
+    assert reference.write(container) == data
 
 
 def golden() -> bytes:

@@ -69,11 +69,11 @@ def test_the_salt_counts_on_top_of_everything(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_salt_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = set()
+    salted = set()
     for salt in ("\udcff", "\udcfe", "ÿ", ""):
         monkeypatch.setenv("KEYPRINT_CACHE_VERSION", salt)
-        made.add(key())
-    assert len(made) == 4
+        salted.add(key())
+    assert len(salted) == 4
 
 
 def test_keyprint_itself_asks_unless_told_otherwise() -> None:
@@ -129,18 +129,18 @@ def test_keys_agree_across_processes() -> None:
 
 
 def test_the_shape_of_a_key() -> None:
-    made = key()
-    assert len(made.hex()) == 64 and made.hex() == str(made) == bytes(made).hex()
-    assert made.hex().startswith(made.short) and repr(made) == f"<Key {made.short} of k>"
-    assert made.components["a"] == kp.fingerprint(1)
-    assert made.name == "k"
+    sample = key()
+    assert len(sample.hex()) == 64 and sample.hex() == str(sample) == bytes(sample).hex()
+    assert sample.hex().startswith(sample.short) and repr(sample) == f"<Key {sample.short} of k>"
+    assert sample.components["a"] == kp.fingerprint(1)
+    assert sample.name == "k"
 
 
 def test_secrets_stay_secret() -> None:
-    made = kp.Key("k", {"a": 1}, secrets={"password": "hunter2"})
-    assert "hunter2" not in made.manifest() and "hunter2" not in repr(made)
+    original = kp.Key("k", {"a": 1}, secrets={"password": "hunter2"})
+    assert "hunter2" not in original.manifest() and "hunter2" not in repr(original)
     other = kp.Key("k", {"a": 1}, secrets={"password": "hunter3"})
-    assert made.compare(other) == ["`password`: changed (the value is not shown)"]
+    assert original.compare(other) == ["`password`: changed (the value is not shown)"]
 
 
 def test_manifests_are_bounded() -> None:
@@ -186,8 +186,8 @@ class Pair(NamedTuple):
 
 
 def test_slots_and_named_tuples_are_taken_apart() -> None:
-    one, two = (kp.Key("k", {"a": Slotted(tile), "b": Pair(1, tile)}) for tile in (1, 2))
-    assert one.compare(two) == ["`a.tile`: 1 -> 2", "`b.right`: 1 -> 2"]
+    first, second = (kp.Key("k", {"a": Slotted(tile), "b": Pair(1, tile)}) for tile in (1, 2))
+    assert first.compare(second) == ["`a.tile`: 1 -> 2", "`b.right`: 1 -> 2"]
 
 
 @pytest.mark.parametrize("count", [63, 64, 65, 1000])
@@ -202,8 +202,8 @@ def test_nothing_is_said_to_be_gone_that_is_not(count: int) -> None:
 
 
 def test_what_does_not_count_is_not_told() -> None:
-    one, two = (kp.Key("k", {"config": Config(tile, runtime=tile)}) for tile in (64, 128))
-    assert one.compare(two) == ["`config.tile`: 64 -> 128"]
+    first, second = (kp.Key("k", {"config": Config(tile, runtime=tile)}) for tile in (64, 128))
+    assert first.compare(second) == ["`config.tile`: 64 -> 128"]
 
 
 def test_keys_of_dicts_are_told_apart() -> None:
@@ -215,9 +215,9 @@ def test_keys_of_dicts_are_told_apart() -> None:
 
 
 def test_differences_are_told_by_place() -> None:
-    one = kp.Key("k", {"config": {"tile": 64, "deep": {"x": [1, 2, 3]}}})
-    two = kp.Key("k", {"config": {"tile": 64, "deep": {"x": [1, 2, 4]}}})
-    assert one.compare(two) == ["`config['deep']['x'][2]`: 3 -> 4"]
+    first = kp.Key("k", {"config": {"tile": 64, "deep": {"x": [1, 2, 3]}}})
+    second = kp.Key("k", {"config": {"tile": 64, "deep": {"x": [1, 2, 4]}}})
+    assert first.compare(second) == ["`config['deep']['x'][2]`: 3 -> 4"]
     long = kp.Key("k", {"config": "x" * 1000 + "y"})
     longer = kp.Key("k", {"config": "x" * 1000 + "z"})
     assert "changed (" in long.compare(longer)[0]

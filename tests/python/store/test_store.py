@@ -56,9 +56,9 @@ def test_build_once_then_hit(store: kp.Store) -> None:
     assert (built.data, built.how, built.key, built.name) == (b"artifact", "built", key().hex(), "kernel")
     assert store.get_or_build(key(), never).how == "memory"
     again = reopened(store)
-    found = again.get_or_build(key(), never)
-    assert (found.data, found.how) == (b"artifact", "disk")
-    assert found.build_seconds == built.build_seconds > 0
+    entry = again.get_or_build(key(), never)
+    assert (entry.data, entry.how) == (b"artifact", "disk")
+    assert entry.build_seconds == built.build_seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_get_put_remove_contains_iterate(store: kp.Store) -> None:
         "kernel": key().hex(),
         "other": key(2, "other").hex(),
     }
-    found = store.get(key().hex())
-    assert found is not None and found.data == b"one"
+    entry = store.get(key().hex())
+    assert entry is not None and entry.data == b"one"
     with pytest.raises(KeyError, match="the parts are `data`"):
-        found["other"]
+        entry["other"]
     assert store.remove(key()) and not store.remove(key())
     assert key() not in store and len(store) == 1
     assert store.clear() == 1 and len(store) == 0 and bool(store)
@@ -253,8 +253,8 @@ def test_shared_directories(tmp_path: Path) -> None:
     (tmp_path / "warm").chmod(0o777)
     with pytest.warns(kp.StoreWarning, match="left out"):
         assert kp.Store(tmp_path / "a", shared=[tmp_path / "warm"]).get(key()) is None
-    found = kp.Store(tmp_path / "b", trusted=[tmp_path / "warm"]).get(key())
-    assert found is not None and found.data == b"warm"
+    entry = kp.Store(tmp_path / "b", trusted=[tmp_path / "warm"]).get(key())
+    assert entry is not None and entry.data == b"warm"
 
 
 def test_the_limit_holds(tmp_path: Path) -> None:
@@ -371,9 +371,9 @@ def test_children_that_are_forked_while_others_load_can_load(store: kp.Store) ->
     def load() -> None:
         while not stop.is_set():
             for value in range(40):
-                found = store.get(key(value))
-                assert found is not None
-                found.load("a")
+                entry = store.get(key(value))
+                assert entry is not None
+                entry.load("a")
 
     threads = [threading.Thread(target=load, daemon=True) for _ in range(2)]
     for thread in threads:
@@ -506,10 +506,10 @@ def test_a_store_is_not_pickled(store: kp.Store) -> None:
 
 
 def test_manifests_are_readable(store: kp.Store) -> None:
-    made = kp.Key("lower", {"flags": ["-O3"]}, secrets={"token": "hunter2"}, tool=("lang", "1"))
-    entry = store.get_or_build(made, lambda: b"x")
+    secret_key = kp.Key("lower", {"flags": ["-O3"]}, secrets={"token": "hunter2"}, tool=("lang", "1"))
+    entry = store.get_or_build(secret_key, lambda: b"x")
     manifest = json.loads(entry.manifest())
-    assert manifest == json.loads(made.manifest())
+    assert manifest == json.loads(secret_key.manifest())
     summaries = {component["name"]: component.get("summary") for component in manifest["components"]}
     assert summaries == {
         "format": "1",
@@ -519,7 +519,7 @@ def test_manifests_are_readable(store: kp.Store) -> None:
         "flags": "['-O3']",
         "token": None,
     }
-    assert b"hunter2" not in entry_file(store, made).read_bytes()
+    assert b"hunter2" not in entry_file(store, secret_key).read_bytes()
 
 
 def test_why(store: kp.Store) -> None:

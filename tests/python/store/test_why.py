@@ -173,10 +173,10 @@ def test_kernels(program: Any, tmp_path: Path, name: str, where: str) -> None:
     if changes is not None:
         changes(program)
     kernel(shape if second == "shape" else second)
-    found = kernel.why()
-    assert found.startswith("miss: ")
-    assert words in found
-    assert not _DIGEST.search(found), found
+    reason = kernel.why()
+    assert reason.startswith("miss: ")
+    assert words in reason
+    assert not _DIGEST.search(reason), reason
 
 
 def abs_(x: Any) -> Any:
@@ -199,8 +199,8 @@ def abs_(x: Any) -> Any:
 )
 def test_options_and_targets(program: Any, tmp_path: Path, options: Any, words: str) -> None:
     store = kp.Store(tmp_path / "store")
-    for one in options:
-        given = {"tool": ("reasons", "1"), **one}
+    for overrides in options:
+        given = {"tool": ("reasons", "1"), **overrides}
         kernel = kp.jit(
             program.whole, compile=lambda spec: b"", load=lambda artifact: abs_, store=store, **given
         )

@@ -7,9 +7,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::dlpack::{DlTensor, Versioned};
 use crate::interned::intern;
 use crate::ndarray::{self, ALIGNED, ArrayHead, C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE};
+use keyprint_array::Alignment;
+use keyprint_array::dlpack::{DlTensor, TensorSpec, Versioned};
 
 /// The flags of a NumPy array that count.
 const COUNTED: i32 = C_CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE;
@@ -25,24 +26,6 @@ pub(super) struct NumpySpec {
     mask: i32,
     flags: i32,
     alignment: Alignment,
-}
-
-/// Whether the address of the first element is a multiple of something, if that counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Alignment {
-    multiple: u32,
-    aligned: bool,
-}
-
-impl Alignment {
-    pub(super) fn of(data: *const u8, multiple: u32) -> Self {
-        Self { multiple, aligned: multiple != 0 && (data as usize).is_multiple_of(multiple as usize) }
-    }
-
-    #[inline]
-    fn holds(self, data: *const u8) -> bool {
-        self.multiple == 0 || Self::of(data, self.multiple) == self
-    }
 }
 
 /// Which flags count beside others: an array that is contiguous both ways counts as laid out the usual way.
@@ -94,86 +77,6 @@ impl NumpySpec {
     }
 }
 
-impl DlTensor {
-    const EMPTY: Self = Self {
-        data: std::ptr::null_mut(),
-        device_type: 0,
-        device_id: 0,
-        ndim: 0,
-        code: 0,
-        bits: 0,
-        lanes: 0,
-        shape: std::ptr::null(),
-        strides: std::ptr::null(),
-        byte_offset: 0,
-    };
-
-    /// Where the first element is.
-    pub(super) fn first(&self) -> *mut u8 {
-        self.data.wrapping_add(self.byte_offset as usize)
-    }
-
-    fn sizes(&self) -> &[i64] {
-        if self.ndim <= 0 || self.shape.is_null() {
-            return &[];
-        }
-        // SAFETY: a tensor has as many sizes as dimensions.
-        unsafe { std::slice::from_raw_parts(self.shape, self.ndim as usize) }
-    }
-
-    pub(super) fn size(&self, at: usize) -> Option<i64> {
-        self.sizes().get(at).copied()
-    }
-
-    /// In elements; a tensor without strides is laid out the usual way.
-    pub(super) fn stride(&self, at: usize) -> Option<i64> {
-        let sizes = self.sizes();
-        if at >= sizes.len() {
-            return None;
-        }
-        if self.strides.is_null() {
-            return Some(sizes[at + 1..].iter().product());
-        }
-        // SAFETY: a tensor has as many strides as dimensions, unless it has none at all.
-        Some(unsafe { *self.strides.add(at) })
-    }
-
-    /// The same, in bytes.
-    pub(super) fn stride_in_bytes(&self, at: usize) -> Option<i64> {
-        let bits = i64::from(self.bits) * i64::from(self.lanes.max(1));
-        self.stride(at).map(|stride| stride * (bits / 8).max(1))
-    }
-
-    /// `C`, `F`, or `S` for any other strides.
-    fn layout(&self) -> char {
-        let sizes = self.sizes();
-        if self.strides.is_null() || sizes.contains(&0) {
-            return 'C';
-        }
-        if self.is_contiguous(sizes, (0..sizes.len()).rev()) {
-            'C'
-        } else if self.is_contiguous(sizes, 0..sizes.len()) {
-            'F'
-        } else {
-            'S'
-        }
-    }
-
-    /// Whether the elements follow each other, the dimensions in this order varying from the fastest on.
-    fn is_contiguous(&self, sizes: &[i64], mut order: impl Iterator<Item = usize>) -> bool {
-        let mut expected = 1;
-        order.all(|at| {
-            let fits = sizes[at] == 1 || self.stride(at) == Some(expected);
-            expected *= sizes[at];
-            fits
-        })
-    }
-
-    fn spec(&self) -> (u8, u8, u16, i32, char, i32) {
-        (self.code, self.bits, self.lanes, self.ndim, self.layout(), self.device_type)
-    }
-}
-
 /// DLPack's table of functions that a type offers, as far as it is used.
 #[repr(C)]
 struct ExchangeTable {
@@ -191,7 +94,7 @@ type TensorFrom = unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> i32
 /// An array whose type describes its instances through a table of C functions: torch tensors.
 pub(super) struct ExchangeSpec {
     tensor_from: TensorFrom,
-    spec: (u8, u8, u16, i32, char, i32),
+    spec: TensorSpec,
     needs_grad: Option<bool>,
     /// Whether instances may be meant with another sign, or conjugated: what is in memory is not what they are.
     has_marks: bool,
@@ -282,32 +185,8 @@ fn needs_grad(array: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     }
 }
 
-/// The specification of a tensor as text, with the kind of device it is on.
-fn as_text(
-    (code, bits, lanes, ndim, layout, device): (u8, u8, u16, i32, char, i32),
-) -> (String, i32, String, i32) {
-    let kind = match code {
-        0 => "int",
-        1 => "uint",
-        2 => "float",
-        4 => "bfloat",
-        5 => "complex",
-        6 => "bool",
-        _ => "code",
-    };
-    let mut dtype = match (kind, code) {
-        ("code", code) => format!("dlpack{code}_{bits}"),
-        ("bool", _) => "bool".to_owned(),
-        (kind, _) => format!("{kind}{bits}"),
-    };
-    if lanes != 1 {
-        dtype.push_str(&format!("x{lanes}"));
-    }
-    (dtype, ndim, layout.to_string(), device)
-}
-
 /// Data type, dimensions, layout, device, whether gradients are needed, whether it is aligned.
-type TensorText = (String, i32, String, i32, Option<bool>, bool);
+type TensorText = (String, i32, char, i32, Option<bool>, bool);
 
 /// Returns what is known of a tensor whose type offers a table of functions, and whether its first element
 /// lies at a multiple; nothing if the type does not.
@@ -315,13 +194,14 @@ type TensorText = (String, i32, String, i32, Option<bool>, bool);
 #[pyo3(signature = (array, multiple, /))]
 pub(crate) fn _array_spec(array: &Bound<'_, PyAny>, multiple: u32) -> PyResult<Option<TensorText>> {
     Ok(ExchangeSpec::of(array, multiple)?.map(|exchange| {
-        let (dtype, ndim, layout, device) = as_text(exchange.spec);
-        (dtype, ndim, layout, device, exchange.needs_grad, exchange.alignment.aligned)
+        let TensorSpec { ndim, layout, device_type, .. } = exchange.spec;
+        let aligned = exchange.alignment.is_aligned();
+        (exchange.spec.dtype(), ndim, layout, device_type, exchange.needs_grad, aligned)
     }))
 }
 
 /// Data type, dimensions, layout, device, address of the first element, whether it may be written.
-type CapsuleText = (String, i32, String, i32, usize, bool);
+type CapsuleText = (String, i32, char, i32, usize, bool);
 
 /// Returns what anything with `__dlpack__` says of itself. Nothing is copied.
 #[pyfunction]
@@ -352,8 +232,7 @@ pub(crate) fn _dlpack_spec(array: &Bound<'_, PyAny>) -> PyResult<CapsuleText> {
         }
     };
     // The shape belongs to the capsule, which is alive until here.
-    let (dtype, ndim, layout, device) = as_text(tensor.spec());
-    let address = tensor.first() as usize;
+    let spec = tensor.spec();
     drop(capsule);
-    Ok((dtype, ndim, layout, device, address, writable))
+    Ok((spec.dtype(), spec.ndim, spec.layout, spec.device_type, tensor.first() as usize, writable))
 }

@@ -12,11 +12,11 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 use super::argument_guard::{ArgumentGuard, own, pass_quietly};
 use super::lock::with_arrays;
 use super::spec::{CallSpec, OutputKind, Property, ResultKind, SlotKind, SlotSpec};
-use crate::dlpack::DlTensor;
 use crate::interned::intern;
 use crate::language::show_output;
 use crate::ndarray;
 use crate::own_array::number_bits;
+use keyprint_array::dlpack::DlTensor;
 
 /// More slots than this are packed on the heap.
 const INLINE: usize = 64;

@@ -1,33 +1,23 @@
-//! Arrays: elements in logical order, whatever their layout in memory.
+//! Arrays: where the elements of a Python object are.
 //!
 //! [`Elements`] is a view of somebody's memory: NumPy through the array interface, anything with a
-//! buffer, other libraries through DLPack. Contiguous native elements are hashed where they are;
-//! others are gathered through a small buffer.
+//! buffer, other libraries through DLPack.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use keyprint_fingerprint::{ItemHasher, Stream, tag};
+use keyprint_array::dlpack::DlTensor;
+use keyprint_array::{Descriptor, Element, Strided};
+use keyprint_fingerprint::Stream;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::element::{Descriptor, Element};
-use crate::dlpack::DlTensor;
 use crate::failure::{Failure, Walked};
 use crate::interned::intern;
 
-/// Bytes hashed between two looks at pending signals.
-const CHUNK: usize = 16 << 20;
-
-/// Bytes gathered before they are hashed.
-const GATHER: usize = 64 << 10;
-
 /// A view of an array's memory.
 pub(crate) struct Elements<'py> {
-    data: *const u8,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
-    element: Element,
+    view: Strided,
     /// How the buffer itself describes its elements; empty for what is no buffer.
     format: String,
     /// What keeps the memory alive and in place.
@@ -75,7 +65,7 @@ impl<'py> Elements<'py> {
             let Some(interface) = pointer.cast::<ArrayInterface>().as_ref() else {
                 return Err(PyErr::fetch(py).into());
             };
-            if interface.two != 2 || interface.itemsize as usize != element.size {
+            if interface.two != 2 || interface.itemsize as usize != element.size() {
                 return Err(Failure::refuse(
                     "array-format",
                     "the array does not follow NumPy's array interface",
@@ -87,15 +77,9 @@ impl<'py> Elements<'py> {
                 .iter()
                 .map(|length| *length as usize)
                 .collect();
-            let strides = match entries(interface.strides, dims) {
-                Some(strides) => strides.to_vec(),
-                None => row_major(&shape, element.size),
-            };
+            let strides = entries(interface.strides, dims).map(<[_]>::to_vec);
             Ok(Self {
-                data: interface.data.cast(),
-                shape,
-                strides,
-                element,
+                view: Strided::new(interface.data.cast(), shape, strides, element),
                 format: String::new(),
                 _keep: Keep::Object { _capsule: capsule, _owner: array.clone() },
                 py,
@@ -127,16 +111,13 @@ impl<'py> Elements<'py> {
                 Some(shape) => shape.iter().map(|length| *length as usize).collect(),
                 None => vec![(view.len as usize).checked_div(size).unwrap_or(0)],
             };
-            let strides = match entries(view.strides, view.ndim as usize) {
-                Some(strides) if strides.len() == shape.len() => strides.to_vec(),
-                _ => row_major(&shape, size),
-            };
+            let strides = entries(view.strides, view.ndim as usize).map(<[_]>::to_vec);
             let format =
                 if view.format.is_null() { "B" } else { CStr::from_ptr(view.format).to_str().unwrap_or("") };
             (view.buf.cast::<u8>().cast_const(), shape, strides, format.to_owned(), size)
         };
-        let element = Element::of_format(&format, size)?;
-        Ok(Self { data, shape, strides, element, format, _keep: Keep::Buffer { _buffer: buffer }, py })
+        let view = Strided::new(data, shape, strides, Element::of_format(&format, size)?);
+        Ok(Self { view, format, _keep: Keep::Buffer { _buffer: buffer }, py })
     }
 
     /// The elements of an array of another library, if they are in this machine's own memory; what it
@@ -172,21 +153,13 @@ impl<'py> Elements<'py> {
                 return Err(on_device(object)?);
             }
             let element = Element::of_dlpack(tensor.code, tensor.bits, tensor.lanes)?;
-            let dims = tensor.ndim as usize;
-            let shape: Vec<usize> = entries(tensor.shape, dims)
-                .unwrap_or_default()
-                .iter()
-                .map(|length| *length as usize)
-                .collect();
-            let strides = match entries(tensor.strides, dims) {
-                Some(strides) => {
-                    strides.iter().map(|stride| *stride as isize * element.size as isize).collect()
-                }
-                None => row_major(&shape, element.size),
-            };
-            let data = tensor.data.add(tensor.byte_offset as usize);
+            let shape: Vec<usize> = tensor.sizes().iter().map(|length| *length as usize).collect();
+            let size = element.size() as isize;
+            let strides =
+                (0..shape.len()).filter_map(|at| tensor.stride(at)).map(|stride| stride as isize * size);
+            let view = Strided::new(tensor.first(), shape, Some(strides.collect()), element);
             let keep = Keep::Object { _capsule: capsule, _owner: object.clone() };
-            Ok(Ok(Self { data, shape, strides, element, format: String::new(), _keep: keep, py }))
+            Ok(Ok(Self { view, format: String::new(), _keep: keep, py }))
         }
     }
 
@@ -195,135 +168,26 @@ impl<'py> Elements<'py> {
         &self.format
     }
 
-    fn count(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Whether the elements lie one after the other, in logical order.
-    fn is_contiguous(&self) -> bool {
-        let dense = row_major(&self.shape, self.element.size);
-        self.count() == 0
-            || self
-                .shape
-                .iter()
-                .zip(&self.strides)
-                .zip(dense)
-                .all(|((length, stride), dense)| *length == 1 || *stride == dense)
-    }
-
-    /// `C`, `F` or `strided`.
-    fn order(&self) -> &'static str {
-        if self.is_contiguous() {
-            return "C";
-        }
-        let reversed: Vec<usize> = self.shape.iter().rev().copied().collect();
-        let dense = row_major(&reversed, self.element.size).into_iter().rev();
-        let fortran = self
-            .shape
-            .iter()
-            .zip(&self.strides)
-            .zip(dense)
-            .all(|((length, stride), dense)| *length == 1 || *stride == dense);
-        if fortran { "F" } else { "strided" }
-    }
-
     /// Writes the array by content.
     pub(crate) fn write(&self, stream: &mut Stream) -> Walked<()> {
-        let mark = stream.begin(tag::ARRAY);
-        self.element.descriptor.write(stream);
-        stream.length(self.shape.len());
-        for length in &self.shape {
-            stream.length(*length);
-        }
-        let bytes = self.count() * self.element.packed_size();
-        stream.length(bytes);
-        if stream.mark() - mark + bytes <= tag::INLINE_LIMIT {
-            return self.each_run(&mut |run| {
-                stream.replay(run);
-                Ok(())
-            });
-        }
-        let mut hasher = ItemHasher::new();
-        hasher.update(&stream.bytes()[mark..]);
-        self.each_run(&mut |run| {
-            for chunk in run.chunks(CHUNK) {
-                hasher.update(chunk);
-                if run.len() > CHUNK {
-                    self.py.check_signals()?;
-                }
-            }
-            Ok(())
-        })?;
-        stream.replace(mark, hasher.finish());
+        // SAFETY: whoever described the memory keeps it, and is kept.
+        unsafe { self.view.write(stream, || self.py.check_signals()) }?;
         Ok(())
     }
 
     /// Writes the array by specification.
     pub(crate) fn write_spec(&self, stream: &mut Stream) {
-        write_spec(stream, &self.element.descriptor, self.shape.len(), self.order(), &[], None);
+        self.view.write_spec(stream);
     }
 
-    /// All bytes of a single element, in the canonical form.
-    pub(crate) fn packed(&self) -> Walked<Vec<u8>> {
-        let mut packed = Vec::new();
-        self.each_run(&mut |run| {
-            packed.extend_from_slice(run);
-            Ok(())
-        })?;
-        Ok(packed)
+    /// All bytes that count, in the canonical form.
+    pub(crate) fn packed(&self) -> Vec<u8> {
+        // SAFETY: as above.
+        unsafe { self.view.packed() }
     }
 
     pub(crate) fn descriptor(&self) -> &Descriptor {
-        &self.element.descriptor
-    }
-
-    /// Hands out the elements' bytes in logical order, in runs.
-    fn each_run(&self, take: &mut dyn FnMut(&[u8]) -> Walked<()>) -> Walked<()> {
-        let count = self.count();
-        if count == 0 || self.element.packed_size() == 0 {
-            return Ok(());
-        }
-        if self.element.is_plain() && self.is_contiguous() {
-            // SAFETY: the array has `count` elements, one after the other, from `data` on.
-            return take(unsafe { std::slice::from_raw_parts(self.data, count * self.element.size) });
-        }
-        // Rows of the last axis are gathered element by element; the other axes are counted through.
-        let (row, stride) = match (self.shape.last(), self.strides.last()) {
-            (Some(row), Some(stride)) => (*row, *stride),
-            _ => (1, 0),
-        };
-        let outer = self.shape.len().saturating_sub(1);
-        let batch = (GATHER / self.element.packed_size().max(1)).max(1);
-        let mut gathered = Vec::with_capacity(GATHER + self.element.packed_size());
-        let mut index = vec![0usize; outer];
-        let mut start = self.data;
-        for _ in 0..count / row {
-            let mut at = 0;
-            while at < row {
-                let many = batch.min(row - at);
-                // SAFETY: the elements `at..at + many` of the row at `index`, which is in range.
-                unsafe {
-                    self.element.pack_many(start.offset(at as isize * stride), stride, many, &mut gathered)
-                };
-                at += many;
-                if gathered.len() >= GATHER {
-                    take(&gathered)?;
-                    gathered.clear();
-                    self.py.check_signals()?;
-                }
-            }
-            for axis in (0..outer).rev() {
-                index[axis] += 1;
-                // The pointer may pass the end for a moment; it is only followed when in range.
-                start = start.wrapping_offset(self.strides[axis]);
-                if index[axis] < self.shape[axis] {
-                    break;
-                }
-                start = start.wrapping_offset(-self.strides[axis] * self.shape[axis] as isize);
-                index[axis] = 0;
-            }
-        }
-        take(&gathered)
+        self.view.element().descriptor()
     }
 }
 
@@ -382,30 +246,6 @@ pub(crate) fn marks<'py>(object: &Bound<'py, PyAny>) -> Walked<Vec<(Bound<'py, P
     Ok(marks)
 }
 
-/// Writes an array by specification.
-pub(crate) fn write_spec(
-    stream: &mut Stream,
-    descriptor: &Descriptor,
-    dims: usize,
-    order: &str,
-    element_shape: &[usize],
-    needs_grad: Option<bool>,
-) {
-    let mark = stream.begin(tag::ARRAY_SPEC);
-    descriptor.write(stream);
-    stream.length(dims);
-    stream.name(order);
-    stream.length(element_shape.len());
-    for length in element_shape {
-        stream.length(*length);
-    }
-    match needs_grad {
-        None => stream.none(),
-        Some(answer) => stream.bool(answer),
-    }
-    stream.close(mark);
-}
-
 /// The entries of a table that may not be there.
 ///
 /// # Safety
@@ -417,16 +257,6 @@ unsafe fn entries<'a, T>(table: *const T, count: usize) -> Option<&'a [T]> {
     }
     // SAFETY: as the caller promises.
     (!table.is_null()).then(|| unsafe { std::slice::from_raw_parts(table, count) })
-}
-
-fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
-    let mut strides = vec![0; shape.len()];
-    let mut step = size as isize;
-    for (stride, length) in strides.iter_mut().zip(shape).rev() {
-        *stride = step;
-        step = step.wrapping_mul(*length as isize);
-    }
-    strides
 }
 
 fn on_device(object: &Bound<'_, PyAny>) -> Walked<Failure> {

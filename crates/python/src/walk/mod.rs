@@ -44,6 +44,7 @@ use std::sync::Arc;
 
 use keyprint_fingerprint::memo::{Memo, Seen, Ties};
 use keyprint_fingerprint::tag;
+use keyprint_fingerprint::trace::Trace;
 use keyprint_fingerprint::{Fingerprint, Mark, Stream};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -58,7 +59,6 @@ use self::plan::{Class, Plan, Plans, Rule};
 use crate::config::Config;
 use crate::failure::{Failure, Walked};
 use crate::interned::intern;
-use crate::trace::Trace;
 
 /// Steps between two looks at pending signals.
 const STEPS_PER_CHECK: u32 = 8192;

@@ -1,5 +1,7 @@
 //! Arrays, scalars and element types.
 
+use keyprint_array::{Descriptor, make_nans_alike, write_spec};
+
 use super::*;
 
 impl<'a, 'py> Walk<'a, 'py> {
@@ -16,7 +18,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         let dtype = value.getattr(intern!(self.py, "dtype"))?;
         let plain = layout.kind == "array";
         if plain {
-            return match Element::of_dtype(&dtype, 0)? {
+            return match element::of_dtype(&dtype)? {
                 Some(element) => self.write_elements(&Elements::of_numpy(&value, element)?),
                 None => self.open_object_array(value, standing),
             };
@@ -43,7 +45,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         let dtype = value.getattr(intern!(self.py, "dtype"))?;
         let kind: String = dtype.getattr(intern!(self.py, "kind"))?.extract()?;
         if self.config.arrays == Arrays::Spec {
-            array::write_spec(&mut self.stream, &Descriptor::Plain(kind), shape.len(), "C", &[], None);
+            write_spec(&mut self.stream, &Descriptor::Plain(kind), shape.len(), "C", &[], None);
             return Ok(());
         }
         let flat = value.call_method1(intern!(self.py, "reshape"), (-1,))?;
@@ -62,14 +64,14 @@ impl<'a, 'py> Walk<'a, 'py> {
     pub(super) fn write_numpy_scalar(&mut self, value: &Bound<'py, PyAny>) -> Walked<()> {
         let numpy = self.py.import(intern!(self.py, "numpy"))?;
         let array = numpy.call_method1(intern!(self.py, "asarray"), (value,))?;
-        let Some(element) = Element::of_dtype(&array.getattr(intern!(self.py, "dtype"))?, 0)? else {
+        let Some(element) = element::of_dtype(&array.getattr(intern!(self.py, "dtype"))?)? else {
             return Err(Failure::refuse("array-format", "a NumPy scalar of objects is not read"));
         };
         let elements = Elements::of_numpy(&array, element)?;
         match elements.descriptor() {
             Descriptor::Plain(code) => {
-                let mut bytes = elements.packed()?;
-                canonical_nan(code, &mut bytes);
+                let mut bytes = elements.packed();
+                make_nans_alike(code, &mut bytes);
                 self.stream.scalar(code, &bytes);
             }
             _ => {
@@ -140,52 +142,21 @@ impl<'a, 'py> Walk<'a, 'py> {
         };
         let element =
             value.getattr(intern!(self.py, "dtype")).and_then(|dtype| dtype.str()).map_err(missing)?;
-        let element = Descriptor::Plain(element.to_string_lossy().into_owned());
+        let element = element.to_string_lossy().into_owned();
         let shape: Vec<usize> =
             value.getattr(intern!(self.py, "shape")).and_then(|shape| shape.extract()).map_err(missing)?;
         let element_shape: Vec<usize> = match value.getattr_opt(intern!(self.py, "element_shape"))? {
             Some(shape) => shape.extract()?,
             None => Vec::new(),
         };
+        let is_weak = array::marks(value)?.iter().any(|(name, _)| name.eq("weak_type").unwrap_or(false));
+        let element = Descriptor::Plain(format!("{}{element}", if is_weak { "weak " } else { "" }));
         let mut needs_grad = None;
-        let weak = array::marks(value)?.iter().any(|(name, _)| name.eq("weak_type").unwrap_or(false));
-        let element = match element {
-            Descriptor::Plain(code) if weak => Descriptor::Plain(format!("weak {code}")),
-            element => element,
-        };
         for name in ["needs_grad", "requires_grad"] {
-            if let Some(answer) = value.getattr_opt(name)? {
-                needs_grad = Some(answer.is_truthy()?);
-            }
+            needs_grad = truth(value, name)?.or(needs_grad);
         }
-        let order = match value.getattr_opt(intern!(self.py, "is_contiguous"))? {
-            Some(is_contiguous) if is_contiguous.is_callable() => {
-                if is_contiguous.call0()?.is_truthy()? {
-                    "C"
-                } else {
-                    "strided"
-                }
-            }
-            _ => match value.getattr_opt(intern!(self.py, "flags"))? {
-                Some(flags)
-                    if flags
-                        .getattr_opt("c_contiguous")?
-                        .is_some_and(|flag| flag.is_truthy().unwrap_or(false)) =>
-                {
-                    "C"
-                }
-                Some(flags)
-                    if flags
-                        .getattr_opt("f_contiguous")?
-                        .is_some_and(|flag| flag.is_truthy().unwrap_or(false)) =>
-                {
-                    "F"
-                }
-                Some(_) => "strided",
-                None => "unknown",
-            },
-        };
-        array::write_spec(&mut self.stream, &element, shape.len(), order, &element_shape, needs_grad);
+        let order = told_order(value)?;
+        write_spec(&mut self.stream, &element, shape.len(), order, &element_shape, needs_grad);
         Ok(())
     }
 
@@ -213,35 +184,23 @@ impl<'a, 'py> Walk<'a, 'py> {
     }
 }
 
-/// Makes every NaN of a float or complex scalar the same.
-fn canonical_nan(code: &str, bytes: &mut [u8]) {
-    let (kind, _) = code.split_at(1);
-    let width = match kind {
-        "f" => bytes.len(),
-        "c" => bytes.len() / 2,
-        _ => return,
-    };
-    for part in bytes.chunks_exact_mut(width) {
-        let (exponent, mantissa, canonical): (u64, u64, u64) = match width {
-            2 => (0x7c00, 0x03ff, 0x7e00),
-            4 => (0x7f80_0000, 0x007f_ffff, 0x7fc0_0000),
-            8 => (0x7ff0 << 48, (1 << 52) - 1, 0x7ff8 << 48),
-            10 => {
-                // Sign and exponent are the last two bytes; the mantissa has an explicit leading bit.
-                let exponent = u16::from_le_bytes([part[8], part[9]]) & 0x7fff;
-                let mantissa = u64::from_le_bytes(*part.first_chunk().expect("ten bytes")) << 1;
-                if exponent == 0x7fff && mantissa != 0 {
-                    part.copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0xc0, 0xff, 0x7f]);
-                }
-                continue;
-            }
-            _ => continue,
-        };
-        let mut bits = [0u8; 8];
-        bits[..width].copy_from_slice(part);
-        let bits = u64::from_le_bytes(bits);
-        if bits & exponent == exponent && bits & mantissa != 0 {
-            part.copy_from_slice(&canonical.to_le_bytes()[..width]);
+/// What an object answers to a question; nothing if it has no such attribute.
+fn truth(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<bool>> {
+    value.getattr_opt(name)?.map(|answer| answer.is_truthy()).transpose()
+}
+
+/// How an array says that it is laid out: `C`, `F` or `strided`.
+fn told_order(value: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    if let Some(is_contiguous) = value.getattr_opt(intern!(value.py(), "is_contiguous"))?
+        && is_contiguous.is_callable()
+    {
+        return Ok(if is_contiguous.call0()?.is_truthy()? { "C" } else { "strided" });
+    }
+    let Some(flags) = value.getattr_opt(intern!(value.py(), "flags"))? else { return Ok("unknown") };
+    for (name, order) in [("c_contiguous", "C"), ("f_contiguous", "F")] {
+        if truth(&flags, name)? == Some(true) {
+            return Ok(order);
         }
     }
+    Ok("strided")
 }

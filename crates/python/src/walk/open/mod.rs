@@ -23,7 +23,7 @@ use crate::interned::intern;
 use crate::layout::{self, Attributes};
 use crate::walk::array::Elements;
 use crate::walk::builtin::{self, Builtin};
-use crate::walk::element::{Descriptor, Element};
+use crate::walk::element;
 use crate::walk::frame::{Item, Items, Opening, Source, Standing};
 use crate::walk::plan::{Class, Field, Layout, Place, Plan, Rule};
 use crate::walk::reduce::{self, PARTS as REDUCE, Reduction};
