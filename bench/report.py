@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = {
     "fingerprints.py": "Fingerprints",
     "store.py": "The store",
+    "store_growth.py": "A store that grows",
     "launch.py": "Launches and warm starts of a jit decorator",
     "language_launch.py": "The kernel language: launches, warm starts, cold compiles",
     "language_kernels.py": "The kernel language: kernels",
@@ -36,6 +37,7 @@ PLOTS = {
     "start": "From a fresh process to the first result, artifact on disk",
     "fingerprints": "Fingerprints of Python values",
     "store": "The store: one operation",
+    "growth": "A store of 100 entries, and a large one",
     "kernels": "Kernels on two threads",
     "graphs": "Graphs on the CPU",
 }

@@ -38,7 +38,11 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say how full the store is, and what it did
-    Stats,
+    Stats {
+        /// Begin to count anew, and say what there is then
+        #[arg(long)]
+        zero: bool,
+    },
     /// List entries
     #[command(
         after_help = "Examples:\n  keyprint ls\n  keyprint ls 'lower*' --sort size --limit 10\n  keyprint ls --json"
@@ -62,11 +66,28 @@ pub(crate) enum Command {
         keep: bool,
     },
     /// Remove leftovers, and the least recently used entries above the size limit
-    #[command(after_help = "Example:\n  keyprint gc --size '2 GiB'")]
-    Gc {
-        /// Down to this size instead of the limit
-        #[arg(long, value_name = "SIZE")]
-        size: Option<String>,
+    #[command(
+        after_help = "Examples:\n  keyprint gc --size '2 GiB'\n  keyprint gc --older-than '30 days' --dry-run"
+    )]
+    Gc(Gc),
+    /// Remove one entry
+    #[command(after_help = "Example:\n  keyprint rm 3f2a9c")]
+    Rm {
+        /// A key, or the beginning of one
+        key: String,
+    },
+    /// Write a part of an entry to a file
+    #[command(
+        after_help = "Examples:\n  keyprint extract 3f2a kernel.c\n  keyprint extract 3f2a kernel.so -o kernel.so"
+    )]
+    Extract {
+        /// A key, or the beginning of one
+        key: String,
+        /// The name of the part, as `keyprint show` lists it
+        part: String,
+        /// The file to write, instead of the standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// Remove entries
     #[command(
@@ -80,9 +101,11 @@ pub(crate) enum Command {
         dry_run: bool,
     },
     /// Write the store to one file
-    #[command(after_help = "Example:\n  keyprint export warm.kpx && scp warm.kpx elsewhere:")]
+    #[command(
+        after_help = "Examples:\n  keyprint export warm.kpx\n  keyprint export - | ssh elsewhere keyprint import - --trust"
+    )]
     Export {
-        /// The file to write
+        /// The file to write; `-` for the standard output
         file: PathBuf,
         /// Only entries of such a name; `*` stands for anything
         pattern: Option<String>,
@@ -90,9 +113,9 @@ pub(crate) enum Command {
     /// Take in a file that `export` wrote
     #[command(after_help = "Example:\n  keyprint import warm.kpx --trust")]
     Import {
-        /// The file to read
+        /// The file to read; `-` for the standard input
         file: PathBuf,
-        /// Take it in although this store did not make it: whoever did can run code here
+        /// Take it in although this user did not make it here: whoever did can run code
         #[arg(long)]
         trust: bool,
     },
@@ -111,11 +134,27 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Gc {
+    /// Down to this size instead of the limit
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// Also what was not used for this long, such as `30 days`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) older_than: Option<String>,
+    /// Only say what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Ls {
     /// Only entries of such a name; `*` stands for anything
     pub(crate) pattern: Option<String>,
+    /// Also what Keyprint keeps for itself, whose names begin with a dot
+    #[arg(long, short)]
+    pub(crate) all: bool,
     /// What comes first
-    #[arg(long, value_name = "BY", default_value = "used")]
+    #[arg(long, value_name = "BY", default_value = "age")]
     pub(crate) sort: Sort,
     /// The other way round
     #[arg(long, short)]
@@ -127,12 +166,12 @@ pub(crate) struct Ls {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Sort {
+    /// The newest first
+    Age,
     /// The most recently used first
     Used,
     /// The largest first
     Size,
-    /// The newest first
-    Age,
     /// By name
     Name,
 }

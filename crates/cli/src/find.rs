@@ -1,11 +1,12 @@
 //! From what a person types to entries.
 
 use keyprint_key::Key;
-use keyprint_store::{Listed, Notes, Store};
+use keyprint_store::{Indexed, Listed, Notes, Store, is_internal};
 use thiserror::Error;
 
 use crate::Failure;
 use crate::humanize::matches;
+use crate::progress::Progress;
 
 /// Why a key was not found.
 #[derive(Debug, Error)]
@@ -18,10 +19,14 @@ pub(crate) enum FindError {
     Long(String),
     #[error("no entry has a key that begins with `{text}`{}", close(.near))]
     Nothing { text: String, near: Vec<Key> },
-    #[error("{} keys begin with `{text}`: {}\nhint: type more of it", .matching.len(), shown(.matching))]
+    #[error("{} keys begin with `{text}`: {}\nhint: type more of it", several(.matching), shown(.matching))]
     Several { text: String, matching: Vec<Key> },
     #[error("the entry {} is damaged: {damage}\nhint: `keyprint verify` puts damaged entries aside", .key.short())]
     Damaged { key: Key, damage: keyprint_store::Damage },
+}
+
+fn several(keys: &[Key]) -> String {
+    if keys.len() > 4 { "several".to_owned() } else { keys.len().to_string() }
 }
 
 fn shown(keys: &[Key]) -> String {
@@ -55,52 +60,63 @@ pub(crate) fn entry(store: &Store, prefix: &str) -> Result<Found, Failure> {
     if text.len() > 64 {
         return Err(FindError::Long(text).into());
     }
-    let entries = store.scan().map_err(Failure::io("cannot read the store"))?.entries;
-    let mut matching: Vec<Listed> =
-        entries.iter().filter(|listed| listed.key.hex().starts_with(&text)).cloned().collect();
-    matching.sort_unstable_by_key(|listed| listed.key);
-    match matching.len() {
-        0 => {
+    let keys = store.keys_from(&text, 5);
+    match keys[..] {
+        [] => {
             // Whoever mistypes a key mostly gets its beginning right.
-            let near = (3..text.len()).rev().find_map(|len| {
-                let near: Vec<Key> = entries
-                    .iter()
-                    .map(|listed| listed.key)
-                    .filter(|key| key.hex().starts_with(&text[..len]))
-                    .collect();
-                (!near.is_empty()).then_some(near)
-            });
-            Err(FindError::Nothing { text, near: near.unwrap_or_default() }.into())
+            let near = (3..text.len()).rev().map(|len| store.keys_from(&text[..len], 5));
+            let near = near.into_iter().find(|near| !near.is_empty()).unwrap_or_default();
+            Err(FindError::Nothing { text, near }.into())
         }
-        1 => with_notes(store, matching.remove(0)),
-        _ => {
-            Err(FindError::Several { text, matching: matching.iter().map(|listed| listed.key).collect() }
-                .into())
-        }
+        [key] => with_notes(store, key),
+        _ => Err(FindError::Several { text, matching: keys }.into()),
     }
 }
 
-fn with_notes(store: &Store, listed: Listed) -> Result<Found, Failure> {
-    let key = listed.key;
+fn with_notes(store: &Store, key: Key) -> Result<Found, Failure> {
+    let nothing = || FindError::Nothing { text: key.hex(), near: Vec::new() };
+    let listed = store.listed(&key).ok_or_else(nothing)?;
     match store.notes(&key).map_err(Failure::io("cannot read the entry"))? {
         Some(Ok(notes)) => Ok(Found { listed, notes }),
         Some(Err(damage)) => Err(FindError::Damaged { key, damage }.into()),
-        None => Err(FindError::Nothing { text: key.hex(), near: Vec::new() }.into()),
+        None => Err(nothing().into()),
     }
 }
 
-/// All entries of such a name; damaged ones have no name and are left out unless all are asked for.
-pub(crate) fn entries(store: &Store, pattern: Option<&str>) -> Result<(Vec<Found>, Vec<Listed>), Failure> {
-    let mut entries = Vec::new();
-    let mut damaged = Vec::new();
-    for listed in store.scan().map_err(Failure::io("cannot read the store"))?.entries {
-        match store.notes(&listed.key) {
-            Ok(Some(Ok(notes))) if pattern.is_none_or(|pattern| matches(pattern, notes.manifest.name())) => {
-                entries.push(Found { listed, notes });
-            }
-            Ok(Some(Ok(_)) | None) => {}
-            Ok(Some(Err(_))) | Err(_) => damaged.push(listed),
-        }
+/// What a person wants to see.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Only such names; `*` stands for anything.
+    pub(crate) pattern: Option<&'a str>,
+    /// What Keyprint keeps for itself, too.
+    pub(crate) internal: bool,
+}
+
+impl Wanted<'_> {
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        (self.internal || !is_internal(name)) && self.pattern.is_none_or(|pattern| matches(pattern, name))
     }
-    Ok((entries, damaged))
+}
+
+/// The entries that are wanted, the latest first: as the index knows them, or, where there is none and none can be
+/// made, as they are. Some may be gone by now.
+pub(crate) fn entries(store: &Store, wanted: Wanted<'_>, progress: &mut Progress<'_>) -> Vec<Indexed> {
+    if let Some(mut records) = store.indexed(&mut progress.showing("indexing")) {
+        records.retain(|record| wanted.wants(&record.name));
+        return records;
+    }
+    let mut records = Vec::new();
+    let mut seen = 0;
+    store.visit(|listed| {
+        seen += 1;
+        progress.show("reading", seen, None);
+        if let Ok(Some(Ok(notes))) = store.notes(&listed.key)
+            && wanted.wants(notes.manifest.name())
+        {
+            let (name, created_ms) = (notes.manifest.name().to_owned(), notes.info.created_ms);
+            records.push(Indexed { key: listed.key, name, created_ms });
+        }
+    });
+    records.sort_by_key(|record| (std::cmp::Reverse(record.created_ms), record.key));
+    records
 }

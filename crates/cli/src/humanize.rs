@@ -1,5 +1,6 @@
 //! Sizes and times as people say them.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `1.5 MiB`.
@@ -53,6 +54,31 @@ pub(crate) fn clean(text: &str) -> String {
     keyprint_key::summary::shorten(text, 4 * keyprint_key::summary::MOST_CHARACTERS)
 }
 
+/// A path as it may be shown: names of files can hold anything, line ends and escapes among it.
+pub(crate) fn shown(path: &Path) -> String {
+    path.display()
+        .to_string()
+        .chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect()
+}
+
+/// A time in words: `30 days`, `12h`, `45 min`.
+pub(crate) fn parse_age(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].trim() {
+        "s" | "sec" | "seconds" => 1.0,
+        "m" | "min" | "minutes" => 60.0,
+        "h" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86_400.0,
+        "w" | "week" | "weeks" => 7.0 * 86_400.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * unit).ok()
+}
+
 /// `1 entry`, `5 entries`.
 pub(crate) fn entries(count: u64) -> String {
     if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
@@ -92,6 +118,20 @@ mod tests {
         assert_eq!(ago(at(0), at(180)), "3 min ago");
         assert_eq!(ago(at(0), at(864_000)), "10 days ago");
         assert_eq!(ago(at(9), at(0)), "in the future");
+    }
+
+    #[test]
+    fn ages_and_paths() {
+        let days = |days: u64| Some(Duration::from_secs(days * 86_400));
+        assert_eq!(
+            (parse_age("30d"), parse_age("2 weeks"), parse_age(" 1 day ")),
+            (days(30), days(14), days(1))
+        );
+        assert_eq!(parse_age("1.5h"), Some(Duration::from_secs(5400)));
+        for text in ["", "30", "d", "-1d", "1 fortnight", "1e400d"] {
+            assert_eq!(parse_age(text), None, "{text}");
+        }
+        assert_eq!(shown(Path::new("a\nb\u{1b}[31m/ä")), "a\\nb\\u{1b}[31m/ä");
     }
 
     #[test]

@@ -4,29 +4,37 @@
 //! success, 1 if something was found wrong or could not be done, 2 for arguments that make no sense.
 //!
 //! `args` says what can be asked for; `commands` has one file per command; `output` knows terminals
-//! and JSON; `humanize` turns sizes and times into text; `find` turns prefixes into keys.
+//! and JSON; `progress` shows how far long work is; `humanize` turns sizes and times into text; `find` turns
+//! prefixes into keys.
 
 mod args;
 mod commands;
 mod find;
 mod humanize;
 mod output;
+mod progress;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::path::Path;
 use std::time::SystemTime;
 
 use clap::{CommandFactory, FromArgMatches};
+use keyprint_store::env::expand_home;
 use keyprint_store::{Config, ConfigError, Store};
 use thiserror::Error;
 
 use args::{Args, Command};
+use humanize::shown;
 use output::Output;
+use progress::Progress;
 
 /// What a run is told about the world.
 pub struct Context<'a> {
     /// Where results go.
     pub out: &'a mut dyn Write,
+    /// Where an export may come from.
+    pub input: &'a mut dyn Read,
     /// Where errors and progress go.
     pub err: &'a mut dyn Write,
     /// Whether results go to a terminal.
@@ -78,7 +86,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, context: Context<'_>) -> i3
     };
     let args = Args::from_arg_matches(&matches).expect("what was parsed is what was declared");
     let mut output = Output::new(context.out, context.out_is_terminal, args.json, args.color);
-    let done = dispatch(&args, &mut output, context.err, context.err_is_terminal, context.now);
+    let done = {
+        let mut progress = Progress::new(context.err, context.err_is_terminal);
+        dispatch(&args, context.input, &mut output, &mut progress, context.now)
+    };
     let failure = match done {
         Ok(code) => match output.finish() {
             Ok(()) => return code,
@@ -100,9 +111,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, context: Context<'_>) -> i3
 
 fn dispatch(
     args: &Args,
+    input: &mut dyn Read,
     output: &mut Output<'_>,
-    err: &mut dyn Write,
-    err_is_terminal: bool,
+    progress: &mut Progress<'_>,
     now: SystemTime,
 ) -> Done {
     if let Command::Completions { shell } = &args.command {
@@ -112,28 +123,60 @@ fn dispatch(
         return Ok(0);
     }
     let mut config = Config::from_env()?;
+    // Who looks after a store wants that store, whatever programs are told to do without.
+    (config.disabled, config.recache) = (false, false);
     if let Some(path) = &args.dir {
-        config.path = Some(path.clone());
+        config.path = Some(expand_home(path));
     }
     config.clock = std::sync::Arc::new(move || now);
     let path = config.path.clone();
+    if needs_store(&args.command)
+        && let Some(path) = path.as_deref().filter(|path| !path.exists())
+    {
+        return no_store(path, args.dir.is_some(), output);
+    }
     let store = Store::open(config);
     match &args.command {
-        Command::Stats => commands::stats::run(&store, output),
-        Command::Ls(what) => commands::ls::run(&store, what, output, now),
+        Command::Stats { zero } => commands::stats::run(&store, *zero, output),
+        Command::Ls(what) => commands::ls::run(&store, what, output, progress, now),
         Command::Show { key } => commands::show::run(&store, key, output, now),
         Command::Why(what) => commands::why::run(&store, what, output, now),
-        Command::Verify { keep } => commands::verify::run(&store, *keep, output, err, err_is_terminal),
-        Command::Gc { size } => commands::gc::run(&store, size.as_deref(), output),
+        Command::Verify { keep } => commands::verify::run(&store, *keep, output, progress),
+        Command::Gc(what) => commands::gc::run(&store, what, output, progress),
+        Command::Rm { key } => commands::clear::remove(&store, key, output),
+        Command::Extract { key, part, output: to } => {
+            commands::extract::run(&store, key, part, to.as_deref(), output)
+        }
         Command::Clear { pattern, dry_run } => {
-            commands::clear::run(&store, pattern.as_deref(), *dry_run, output)
+            commands::clear::run(&store, pattern.as_deref(), *dry_run, output, progress)
         }
         Command::Export { file, pattern } => {
-            commands::transfer::export(&store, file, pattern.as_deref(), output)
+            commands::transfer::export(&store, file, pattern.as_deref(), output, progress)
         }
-        Command::Import { file, trust } => commands::transfer::import(&store, file, *trust, output),
+        Command::Import { file, trust } => {
+            commands::transfer::import(&store, file, *trust, input, output, progress)
+        }
         Command::Path => commands::path::run(path.as_deref(), output),
         Command::Doctor => commands::doctor::run(&store, output),
         Command::Completions { .. } => unreachable!("needs no store"),
     }
+}
+
+/// Whether a command is about what is in a store: it does not make one.
+fn needs_store(command: &Command) -> bool {
+    !matches!(command, Command::Import { .. } | Command::Path | Command::Doctor | Command::Completions { .. })
+}
+
+/// Says that there is no store: wrong if somebody named it, and nothing special otherwise.
+fn no_store(path: &Path, was_named: bool, output: &mut Output<'_>) -> Done {
+    let text = format!("there is no store in `{}`", shown(path));
+    if was_named {
+        return Err(Failure::Said(format!("{text}\nhint: is `--dir` the directory that was meant?")));
+    }
+    if output.is_json() {
+        output.value(&serde_json::json!({"path": path, "exists": false}));
+    } else {
+        output.line(format!("{text} yet"));
+    }
+    Ok(0)
 }

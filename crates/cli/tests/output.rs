@@ -88,18 +88,25 @@ impl Fixture {
     }
 
     fn output(&self, arguments: &[&str]) -> (i32, String, String) {
+        let (code, out, err) = self.pipe(arguments, &[]);
+        (code, String::from_utf8(out).unwrap(), err)
+    }
+
+    /// Runs a command line with something at its standard input.
+    fn pipe(&self, arguments: &[&str], mut input: &[u8]) -> (i32, Vec<u8>, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let dir = [OsString::from("keyprint"), "--dir".into(), self.path().into()];
         let arguments = dir.into_iter().chain(arguments.iter().map(OsString::from));
         let context = Context {
             out: &mut out,
             err: &mut err,
+            input: &mut input,
             out_is_terminal: false,
             err_is_terminal: false,
             now: at(0),
         };
         let code = run(arguments, context);
-        (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+        (code, out, String::from_utf8(err).unwrap())
     }
 
     fn first_file(&self) -> std::path::PathBuf {
@@ -198,6 +205,11 @@ fn transfer() {
     assert_snapshot!("import_what_is_there", fixture.run(&["import", file]));
     let other = Fixture::empty();
     let shown = |text: String| text.replace(file, "warm.kpx");
+    // Sealed with another secret.
+    let mut foreign = std::fs::read(file).unwrap();
+    let seal = foreign.len() - 32;
+    foreign[seal..].fill(7);
+    std::fs::write(file, &foreign).unwrap();
     assert_snapshot!("import_of_somebody_elses", shown(other.run(&["import", file])));
     assert_snapshot!("import_trusted", shown(other.run(&["import", file, "--trust"])));
     let mut damaged = std::fs::read(file).unwrap();
@@ -208,6 +220,79 @@ fn transfer() {
     std::fs::write(file, "something else").unwrap();
     assert_snapshot!("import_of_something_else", shown(other.run(&["import", file])));
     assert_snapshot!("export_to_nowhere", other.run(&["export", "/nowhere/at/all"]));
+}
+
+#[test]
+fn exports_go_through_pipes() {
+    let (fixture, other) = (Fixture::new(), Fixture::empty());
+    let (code, export, err) = fixture.pipe(&["export", "-"], &[]);
+    assert_eq!((code, &*err), (0, ""));
+    let (code, out, _) = other.pipe(&["import", "-", "--trust"], &export);
+    assert_eq!((code, String::from_utf8(out).unwrap()), (0, "imported 4 entries (2.9 MiB)\n".to_owned()));
+    let (code, out, err) = Fixture::empty().pipe(&["import", "-", "--trust"], &export[..1000]);
+    assert!(code == 1 && out.is_empty() && err.contains("cut short"), "{err}");
+}
+
+#[test]
+fn one_entry() {
+    let fixture = Fixture::new();
+    let key = manifest("lower", 64, "-O2").key().hex();
+    assert_snapshot!("extract", fixture.run(&["extract", &key[..8], "kernel.c"]));
+    assert_snapshot!("extract_no_such_part", fixture.run(&["extract", &key[..8], "kernel"]));
+    let file = fixture.path().join("kernel.so");
+    let (code, _, err) = fixture.output(&["extract", &key, "kernel.so", "-o", file.to_str().unwrap()]);
+    assert_eq!((code, &*err, std::fs::read(&file).unwrap()), (0, "", vec![7; 2000]));
+    assert_snapshot!("rm", fixture.run(&["rm", &key[..8]]));
+    assert_snapshot!("rm_again", fixture.run(&["rm", &key]));
+}
+
+#[test]
+fn what_is_old() {
+    let fixture = Fixture::new();
+    assert_snapshot!("gc_dry_run", fixture.run(&["gc", "--older-than", "1 day", "--dry-run"]));
+    assert_snapshot!("gc_older_than", fixture.run(&["gc", "--older-than", "1h"]));
+    assert_snapshot!("gc_with_a_bad_time", fixture.run(&["gc", "--older-than", "1"]));
+    let (_, out, _) = fixture.output(&["stats", "--zero"]);
+    assert!(out.contains("Misses            0\n") && out.contains("Entries           2\n"), "{out}");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made() {
+    let fixture = Fixture::empty();
+    let nowhere = fixture.path().join("nowhere");
+    for arguments in
+        [&["ls"][..], &["stats"], &["gc"], &["clear"], &["verify"], &["why", "--last"], &["show", "ab"]]
+    {
+        let arguments = [&["--dir", nowhere.to_str().unwrap()], arguments].concat();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let context = Context {
+            out: &mut out,
+            err: &mut err,
+            input: &mut std::io::empty(),
+            out_is_terminal: false,
+            err_is_terminal: false,
+            now: at(0),
+        };
+        let words = std::iter::once("keyprint").chain(arguments.iter().copied()).map(OsString::from);
+        assert_eq!(run(words, context), 1, "{arguments:?}");
+        let err = String::from_utf8(err).unwrap();
+        assert!(err.contains("there is no store in `") && err.contains("hint: is `--dir`"), "{err}");
+        assert!(!nowhere.exists());
+    }
+}
+
+#[test]
+fn odd_names() {
+    let fixture = Fixture::empty();
+    let store = fixture.store(60);
+    for name in ["漢字のカーネル", "plain", "line\nbreak\u{1b}[31m", ".kept for itself"] {
+        store.put(&manifest(name, 1, ""), Artifact::single(vec![1]), Duration::from_millis(3));
+    }
+    assert_snapshot!("ls_odd_names", fixture.run(&["ls", "--sort", "name"]));
+    assert_snapshot!("ls_all", fixture.run(&["ls", "--sort", "name", "--all"]));
+    std::fs::write(fixture.path().join("v1/entries/odd\nname\u{1b}[31m"), "").unwrap();
+    assert_snapshot!("verify_passes_over", fixture.run(&["verify"]));
+    assert_snapshot!("clear_passes_over", fixture.run(&["clear"]));
 }
 
 #[test]

@@ -128,31 +128,27 @@ impl<T: Clone> Jit<T> {
         // Those who wait for a compile may be what it waits for.
         let is_nested = is_compiling();
         let deadline = if is_nested { start } else { start + LONGEST_WAIT };
-        loop {
-            if let Some(executable) = state.executables.get(&place) {
-                return Ok(Found { executable, origin: Origin::Loaded });
+        if let Some(executable) = state.executables.get(&place) {
+            return Ok(Found { executable, origin: Origin::Loaded });
+        }
+        let process = Some(std::process::id());
+        let tick = &mut || work.wait(&Waiting { name, process, since: start.elapsed() });
+        match state.flights.join(&place, deadline, tick)? {
+            Role::Lead(leading) => {
+                // Somebody may have landed since the look at what is loaded.
+                let outcome = match state.executables.get(&place) {
+                    Some(executable) => Found { executable, origin: Origin::Loaded },
+                    None => make(store, work, is_nested)?,
+                };
+                state.executables.keep(place, outcome.executable.clone());
+                leading.land(&outcome.executable);
+                Ok(outcome)
             }
-            let process = Some(std::process::id());
-            let tick = &mut || work.wait(&Waiting { name, process, since: start.elapsed() });
-            match state.flights.join(&place, deadline, tick)? {
-                Role::Lead(leading) => {
-                    // Somebody may have landed since the look at what is loaded.
-                    if let Some(executable) = state.executables.get(&place) {
-                        leading.land(&executable);
-                        return Ok(Found { executable, origin: Origin::Loaded });
-                    }
-                    let outcome = make(store, work, is_nested)?;
-                    state.executables.keep(place, outcome.executable.clone());
-                    leading.land(&outcome.executable);
-                    return Ok(outcome);
-                }
-                Role::Use(executable) => return Ok(Found { executable, origin: Origin::Loaded }),
-                Role::Again => {}
-                Role::Alone => {
-                    let outcome = make(store, work, true)?;
-                    state.executables.keep(place, outcome.executable.clone());
-                    return Ok(outcome);
-                }
+            Role::Use(executable) => Ok(Found { executable, origin: Origin::Loaded }),
+            Role::Alone => {
+                let outcome = make(store, work, true)?;
+                state.executables.keep(place, outcome.executable.clone());
+                Ok(outcome)
             }
         }
     }

@@ -11,9 +11,16 @@ use pyo3::prelude::*;
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
     py.detach(|| {
-        let (mut out, mut err) = (io::stdout(), io::stderr());
+        let (mut out, mut err, mut input) = (io::stdout(), io::stderr(), io::stdin());
         let (out_is_terminal, err_is_terminal) = (out.is_terminal(), err.is_terminal());
-        let now = SystemTime::now();
-        run(arguments, Context { out: &mut out, err: &mut err, out_is_terminal, err_is_terminal, now })
+        let context = Context {
+            out: &mut out,
+            err: &mut err,
+            input: &mut input,
+            out_is_terminal,
+            err_is_terminal,
+            now: SystemTime::now(),
+        };
+        run(arguments, context)
     })
 }

@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use keyprint_store::{Entry, How, LoadError, Store};
 use pyo3::exceptions::{PyKeyError, PyOSError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 
 use crate::hooks;
 use crate::store::store_error;
@@ -29,6 +31,11 @@ pub(crate) struct PyEntry {
 impl PyEntry {
     pub(crate) fn new(entry: Arc<Entry>, store: Arc<Store>, how: How) -> Self {
         Self { entry, store, how, parts: PyOnceLock::new() }
+    }
+
+    fn no_such_part(&self, part: &str) -> PyErr {
+        let names: Vec<String> = self.entry.names().map(|name| format!("`{name}`")).collect();
+        PyKeyError::new_err(format!("there is no part `{part}`; the parts are {}", names.join(", ")))
     }
 
     fn dict<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyDict>> {
@@ -58,6 +65,12 @@ impl PyEntry {
         self.dict(py)?.copy()
     }
 
+    /// A part as a view of the memory that it was read into: nothing is copied.
+    fn view<'py>(&self, py: Python<'py>, part: &str) -> PyResult<Bound<'py, PyMemoryView>> {
+        let bytes = self.entry.shared_part(part).ok_or_else(|| self.no_such_part(part))?;
+        PyMemoryView::from(Bound::new(py, PartView { bytes })?.as_any())
+    }
+
     /// What the builder noted.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -79,7 +92,7 @@ impl PyEntry {
     /// What people know it as.
     #[getter]
     fn name(&self) -> String {
-        self.entry.manifest().map_or_else(|_| String::new(), |manifest| manifest.name().to_owned())
+        self.entry.name()
     }
 
     /// What went into its key, as the store keeps it: JSON.
@@ -121,14 +134,37 @@ impl PyEntry {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, part: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.dict(py)?.get_item(part)?.ok_or_else(|| {
-            let names: Vec<String> = self.entry.names().map(|name| format!("`{name}`")).collect();
-            PyKeyError::new_err(format!("there is no part `{part}`; the parts are {}", names.join(", ")))
-        })
+        self.dict(py)?.get_item(part)?.ok_or_else(|| self.no_such_part(part))
     }
 
     fn __repr__(&self) -> String {
         format!("<Entry {} of {}: {}>", self.entry.key().short(), self.name(), self.how())
+    }
+}
+
+/// The bytes of a part, for whoever views them.
+#[pyclass(frozen, module = "keyprint._native")]
+struct PartView {
+    bytes: Bytes,
+}
+
+#[pymethods]
+impl PartView {
+    /// # Safety
+    ///
+    /// As CPython calls it: `view` is a buffer to be filled in.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: std::ffi::c_int,
+    ) -> PyResult<()> {
+        let bytes = &slf.get().bytes;
+        let len = ffi::Py_ssize_t::try_from(bytes.len())?;
+        // SAFETY: the object is kept by the buffer and keeps the bytes, which never change: it is read-only.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), bytes.as_ptr().cast_mut().cast(), len, 1, flags)
+        };
+        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
 }
 

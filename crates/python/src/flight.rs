@@ -49,29 +49,29 @@ impl PyFlights {
         let flights = self.flights.get(Flights::default);
         let deadline = Instant::now() + LONGEST_WAIT;
         let name = key.to_owned();
-        loop {
-            if let Some(value) = look_up(cache, key)? {
-                return Ok(value);
-            }
-            let tick = &mut || Python::attach(|py| py.check_signals());
-            match py.detach(|| flights.join(&name, deadline, tick))? {
-                Role::Lead(leading) => {
-                    // Somebody may have landed since the look into the cache.
-                    if let Some(value) = look_up(cache, key)? {
-                        return Ok(value);
+        if let Some(value) = look_up(cache, key)? {
+            return Ok(value);
+        }
+        let tick = &mut || Python::attach(|py| py.check_signals());
+        match py.detach(|| flights.join(&name, deadline, tick))? {
+            Role::Lead(leading) => {
+                // Somebody may have landed since the look into the cache.
+                let value = match look_up(cache, key)? {
+                    Some(value) => value,
+                    None => {
+                        let value = build.call0()?;
+                        cache.set_item(key, &value)?;
+                        value
                     }
-                    let value = build.call0()?;
-                    cache.set_item(key, &value)?;
-                    leading.land(&Arc::new(value.clone().unbind()));
-                    return Ok(value);
-                }
-                Role::Use(value) => return Ok(value.bind(py).clone()),
-                Role::Again => {}
-                Role::Alone => {
-                    let value = build.call0()?;
-                    cache.set_item(key, &value)?;
-                    return Ok(value);
-                }
+                };
+                leading.land(&Arc::new(value.clone().unbind()));
+                Ok(value)
+            }
+            Role::Use(value) => Ok(value.bind(py).clone()),
+            Role::Alone => {
+                let value = build.call0()?;
+                cache.set_item(key, &value)?;
+                Ok(value)
             }
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use keyprint_key::{Key, Manifest};
 use keyprint_store::{
     Artifact, Config, How, Outcome, PerProcess, Request, SharedDir, Store, TerminalProgress,
@@ -11,6 +12,7 @@ use keyprint_store::{
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
 use crate::entry::{DATA, PyEntry};
@@ -108,10 +110,13 @@ impl PyStore {
         config.notify = Arc::new(move |notice| {
             said.lock().unwrap_or_else(PoisonError::into_inner).push(notice.to_string());
         });
-        config.readonly = readonly;
+        config.readonly |= readonly;
         config.sync = sync;
         // Where it is must not depend on where the program goes.
-        config.path = config.path.map(|path| std::path::absolute(&path).unwrap_or(path));
+        config.path = config.path.map(|path| {
+            let path = keyprint_store::env::expand_home(&path);
+            std::path::absolute(&path).unwrap_or(path)
+        });
         let store = Arc::new(Store::open(config.clone()));
         Ok(Self { config, open: PerProcess::new(store), notices })
     }
@@ -204,18 +209,20 @@ impl PyStore {
         Ok(py.detach(|| store.contains(&key)))
     }
 
-    /// The entries on disk: key, name, size, when built and last used (seconds since 1970).
-    fn entries<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    /// The entries on disk, the latest first, at most `limit`: key, name, size, when built and last used (seconds
+    /// since 1970).
+    #[pyo3(signature = (limit=None))]
+    fn entries<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let store = self.store();
-        let listed = py.detach(|| -> std::io::Result<_> {
-            let entries = store.scan()?.entries;
-            Ok(entries.into_iter().map(|listed| (store.notes(&listed.key), listed)).collect::<Vec<_>>())
-        })?;
         let mut entries = Vec::new();
-        for (notes, listed) in listed {
-            let Ok(Some(Ok(notes))) = notes else { continue };
+        for key in self.latest(py) {
+            if limit.is_some_and(|limit| entries.len() >= limit) {
+                break;
+            }
+            let Some(listed) = store.listed(&key) else { continue };
+            let Ok(Some(Ok(notes))) = py.detach(|| store.notes(&key)) else { continue };
             let entry = PyDict::new(py);
-            entry.set_item("key", listed.key.hex())?;
+            entry.set_item("key", key.hex())?;
             entry.set_item("name", notes.manifest.name())?;
             entry.set_item("bytes", listed.bytes)?;
             entry.set_item("built", notes.info.created_ms as f64 / 1e3)?;
@@ -226,10 +233,16 @@ impl PyStore {
         Ok(entries)
     }
 
+    /// How many entries there are on disk.
+    fn _count(&self, py: Python<'_>) -> u64 {
+        let store = self.store();
+        py.detach(|| store.len())
+    }
+
     /// What the store did, summed over all processes, and how full it is.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let store = self.store();
-        let usage = py.detach(|| store.usage());
+        let usage = py.detach(|| store.usage_of(&store.scan()));
         let text = serde_json::to_string(&usage).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let stats = py.import("json")?.call_method1("loads", (text,))?;
         let counters = stats.get_item("counters")?;
@@ -237,12 +250,14 @@ impl PyStore {
         Ok(counters)
     }
 
-    /// Why a key is not there, in comparison with the nearest earlier entry of the same name.
-    #[pyo3(signature = (key, /))]
-    fn why(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    /// Why a key is not there, in comparison with the nearest entry of the same name from before a time (seconds
+    /// since 1970).
+    #[pyo3(signature = (key, /, before=None))]
+    fn why(&self, py: Python<'_>, key: &Bound<'_, PyAny>, before: Option<f64>) -> PyResult<Vec<String>> {
         let manifest = made_key(key)?.to_manifest(py);
         let store = self.store();
-        let why = py.detach(|| store.why(&manifest, u64::MAX));
+        let before = before.map_or(u64::MAX, |seconds| (seconds * 1e3) as u64);
+        let why = py.detach(|| store.why(&manifest, before));
         Ok(why
             .nearest
             .map_or_else(Vec::new, |(_, compared)| compared.to_string().lines().map(str::to_owned).collect()))
@@ -262,10 +277,10 @@ impl PyStore {
     }
 
     /// Reads every entry and puts damaged ones aside; returns their paths.
-    fn verify(&self, py: Python<'_>) -> PyResult<Vec<PathBuf>> {
+    fn verify(&self, py: Python<'_>) -> Vec<PathBuf> {
         let store = self.store();
-        let verified = py.detach(|| store.verify(false, |_, _| ()))?;
-        Ok(verified.damaged.into_iter().map(|(path, _)| path).collect())
+        let verified = py.detach(|| store.verify(false, |_, _| ()));
+        verified.damaged.into_iter().map(|(path, _)| path).collect()
     }
 
     /// Removes leftovers and the least recently used entries above a size; returns how many entries went.
@@ -273,13 +288,14 @@ impl PyStore {
     fn gc(&self, py: Python<'_>, size: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let limit = size.map(|size| size_of("size", size)).transpose()?;
         let store = self.store();
-        Ok(py.detach(|| store.gc(limit))?.map_or(0, |freed| freed.entries))
+        let freed = py.detach(|| store.gc(limit, None, false, &mut |_, _| ()))?;
+        Ok(freed.map_or(0, |freed| freed.entries))
     }
 
     /// Removes all entries; returns how many.
     fn clear(&self, py: Python<'_>) -> PyResult<u64> {
         let store = self.store();
-        Ok(py.detach(|| store.clear(None))?.0)
+        Ok(py.detach(|| store.clear(None, |_| ()))?.entries)
     }
 
     /// Writes down what was counted.
@@ -305,6 +321,19 @@ impl PyStore {
 }
 
 impl PyStore {
+    /// The keys of all entries, the latest first; in no order if that is not known.
+    fn latest(&self, py: Python<'_>) -> Vec<Key> {
+        let store = self.store();
+        py.detach(|| match store.indexed(&mut |_, _| ()) {
+            Some(records) => records.into_iter().map(|record| record.key).collect(),
+            None => {
+                let mut keys = Vec::new();
+                store.visit(|listed| keys.push(listed.key));
+                keys
+            }
+        })
+    }
+
     /// The store of this process.
     pub(crate) fn store(&self) -> &Arc<Store> {
         self.open.get(|| Arc::new(Store::open(self.config.clone())))
@@ -412,12 +441,13 @@ fn parts_of(value: &Bound<'_, PyAny>) -> PyResult<Artifact> {
     Ok(artifact)
 }
 
-fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    // Bytes do not change, so they are kept as they are.
     if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(bytes.as_bytes().to_vec());
+        return Ok(Bytes::from_owner(PyBackedBytes::from(bytes.clone())));
     }
     match PyBuffer::<u8>::get(value) {
-        Ok(buffer) => buffer.to_vec(value.py()),
+        Ok(buffer) => Ok(buffer.to_vec(value.py())?.into()),
         Err(_) => Err(PyTypeError::new_err(format!(
             "an artifact is bytes, or a dict from names to bytes, found `{}`",
             value.get_type().name()?

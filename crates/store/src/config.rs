@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::env;
 use crate::io::Io;
 use crate::notice::{self, Notice};
+use crate::secret::default_config_path;
 use crate::tier::Tier;
 
 /// The size limit of the local disk unless told otherwise: 10 GiB.
@@ -29,8 +30,14 @@ pub struct Config {
     pub size: u64,
     /// The most bytes in memory; 0 switches the memory tier off.
     pub memory: u64,
-    /// Never write below `path`.
+    /// Never write below `path`, and say nothing about not doing so.
     pub readonly: bool,
+    /// Ask no tier and keep nothing beyond this process: as if there were no store.
+    pub disabled: bool,
+    /// Build everything once more, and store it in place of what was.
+    pub recache: bool,
+    /// The directory of the user's secret, which seals exports.
+    pub private: Option<PathBuf>,
     /// Whether an entry is on the platter before it is published.
     pub sync: bool,
     /// How long to wait for somebody else's build before building privately.
@@ -90,6 +97,9 @@ impl Config {
             size: DEFAULT_SIZE,
             memory: DEFAULT_MEMORY,
             readonly: false,
+            disabled: false,
+            recache: false,
+            private: default_config_path(),
             sync: true,
             wait: DEFAULT_WAIT,
             shared: Vec::new(),
@@ -100,13 +110,15 @@ impl Config {
         }
     }
 
-    /// What the environment says: `KEYPRINT_CACHE_DIR`, `KEYPRINT_CACHE_SIZE`, `KEYPRINT_CACHE_WAIT`.
+    /// What the environment says: `KEYPRINT_CACHE_DIR`, `_CACHE_SIZE`, `_CACHE_WAIT`, `_DISABLE`, `_READONLY` and
+    /// `_RECACHE`.
     ///
     /// # Errors
     ///
     /// If a variable holds something that it cannot hold.
     pub fn from_env() -> Result<Self, ConfigError> {
         let mut config = Self { path: default_path(), ..Self::at("") };
+        config.follow_switches();
         if let Some(text) = env::CACHE_SIZE.get() {
             config.size =
                 parse_size(&text).ok_or(ConfigError::Size { text, from: Some(env::CACHE_SIZE.name) })?;
@@ -119,17 +131,19 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Lets the environment's switches have their say: `KEYPRINT_DISABLE`, `KEYPRINT_READONLY`, `KEYPRINT_RECACHE`.
+    pub fn follow_switches(&mut self) {
+        self.disabled |= env::DISABLE.is_set();
+        self.readonly |= env::READONLY.is_set();
+        self.recache |= env::RECACHE.is_set();
+    }
+}
+
 /// The directory of the store: `KEYPRINT_CACHE_DIR`, or the platform's cache directory.
 #[must_use]
 pub fn default_path() -> Option<PathBuf> {
-    if let Some(path) = env::CACHE_DIR.get() {
-        return Some(PathBuf::from(path));
-    }
-    // A relative one is to be ignored, says the specification.
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::home_dir().filter(|home| home.is_absolute());
-    let in_home = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-    Some(base.or_else(|| home().map(|home| home.join(in_home)))?.join("keyprint"))
+    env::CACHE_DIR.path().or_else(|| env::platform_directory("XDG_CACHE_HOME", ".cache", "Library/Caches"))
 }
 
 /// A size in words: `10 GiB`, `500MB`, `1.5g`, `4096`.
@@ -161,9 +175,10 @@ pub fn parse_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// A path that stays the same when the working directory changes.
+/// A path that stays the same when the working directory changes, `~` for the home directory.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    let path = env::expand_home(path);
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! [`Artifact`], what a build makes, and [`Entry`], what the store hands out.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use keyprint_key::{Key, Manifest, ManifestError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -16,8 +17,8 @@ pub const MOST_PARTS: usize = 65_536;
 /// What a build makes: named parts, and notes for whoever will use them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Artifact {
-    parts: Vec<(String, Vec<u8>)>,
-    metadata: Vec<u8>,
+    parts: Vec<(String, Bytes)>,
+    metadata: Bytes,
 }
 
 /// Why a part cannot be added.
@@ -48,16 +49,16 @@ impl Artifact {
 
     /// An artifact of one part, named `data`.
     #[must_use]
-    pub fn single(bytes: Vec<u8>) -> Self {
-        Self { parts: vec![("data".to_owned(), bytes)], metadata: Vec::new() }
+    pub fn single(bytes: impl Into<Bytes>) -> Self {
+        Self { parts: vec![("data".to_owned(), bytes.into())], metadata: Bytes::new() }
     }
 
-    /// Adds a part.
+    /// Adds a part. Bytes that have an owner are not copied.
     ///
     /// # Errors
     ///
     /// If the name is taken or is not a plain relative path.
-    pub fn add(&mut self, name: &str, bytes: Vec<u8>) -> Result<(), PartError> {
+    pub fn add(&mut self, name: &str, bytes: impl Into<Bytes>) -> Result<(), PartError> {
         check_part_name(name)?;
         if self.parts.len() == MOST_PARTS {
             return Err(PartError::TooMany);
@@ -73,14 +74,14 @@ impl Artifact {
                 why: "another part would be a file and a directory",
             });
         }
-        self.parts.push((name.to_owned(), bytes));
+        self.parts.push((name.to_owned(), bytes.into()));
         Ok(())
     }
 
     /// Sets the notes. They come back exactly so, empty ones too.
     #[must_use]
-    pub fn with_metadata(mut self, metadata: Vec<u8>) -> Self {
-        self.metadata = metadata;
+    pub fn with_metadata(mut self, metadata: impl Into<Bytes>) -> Self {
+        self.metadata = metadata.into();
         self
     }
 }
@@ -131,6 +132,12 @@ pub(crate) fn millis(when: SystemTime) -> u64 {
     when.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Whether a name is one that Keyprint uses for what it keeps for itself: it begins with a dot, as hidden files do.
+#[must_use]
+pub fn is_internal(name: &str) -> bool {
+    name.starts_with('.')
+}
+
 /// Where an entry came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -142,33 +149,19 @@ pub enum Origin {
     Tier,
 }
 
-/// Bytes inside a buffer that several parts may share.
-#[derive(Clone, Debug)]
-struct Slice {
-    buffer: Arc<Vec<u8>>,
-    range: Range<usize>,
-}
-
-impl Slice {
-    fn whole(bytes: Vec<u8>) -> Self {
-        let range = 0..bytes.len();
-        Self { buffer: Arc::new(bytes), range }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[self.range.clone()]
-    }
-}
-
-/// A verified entry: manifest and artifact under a key. Cheap to clone behind an [`Arc`].
-#[derive(Clone, Debug)]
+/// A verified entry: manifest and artifact under a key. Shared behind an [`Arc`](std::sync::Arc).
+///
+/// Its bytes were read once; parts are views of them.
+#[derive(Debug)]
 pub struct Entry {
     key: Key,
     info: Info,
-    manifest: Slice,
-    metadata: Slice,
-    parts: Vec<(String, Slice)>,
+    manifest: Bytes,
+    metadata: Bytes,
+    parts: Vec<(String, Bytes)>,
     origin: Origin,
+    /// When its use was last noted, in milliseconds since 1970.
+    noted_ms: AtomicU64,
     /// Whether only this user (or root) could have written the file it was read from.
     pub(crate) private: bool,
 }
@@ -177,33 +170,36 @@ impl Entry {
     pub(crate) fn built(manifest: &Manifest, artifact: Artifact, info: Info) -> Self {
         Self {
             key: manifest.key(),
+            manifest: manifest.to_bytes().into(),
+            metadata: artifact.metadata,
+            parts: artifact.parts,
+            noted_ms: AtomicU64::new(info.created_ms),
             info,
-            manifest: Slice::whole(manifest.to_bytes()),
-            metadata: Slice::whole(artifact.metadata),
-            parts: artifact.parts.into_iter().map(|(name, bytes)| (name, Slice::whole(bytes))).collect(),
             origin: Origin::Built,
             private: true,
         }
     }
 
     /// Verifies a whole container, and that it is the one of `key`.
-    pub(crate) fn from_container(key: &Key, container: Vec<u8>, origin: Origin) -> Result<Self, Damage> {
+    pub(crate) fn from_container(
+        key: &Key,
+        container: impl Into<Bytes>,
+        origin: Origin,
+    ) -> Result<Self, Damage> {
+        let container = container.into();
         let head = Head::read(&container, container.len() as u64)?;
         if head.key != *key {
             return Err(Damage::Moved(head.key));
         }
         head.check_all(&container)?;
-        let buffer = Arc::new(container);
-        let slice = |range: &Range<u64>| Slice {
-            buffer: Arc::clone(&buffer),
-            range: range.start as usize..range.end as usize,
-        };
-        let info = serde_json::from_slice(slice(&head.only(Kind::Info).range).bytes())
+        let slice = |range: &Range<u64>| container.slice(range.start as usize..range.end as usize);
+        let info: Info = serde_json::from_slice(&slice(&head.only(Kind::Info).range))
             .map_err(|_| Damage::Table("the store's own notes are unreadable"))?;
         let parts = head.rows.iter().filter(|row| row.kind == Kind::Part);
         let parts = parts.map(|row| (row.name.clone(), slice(&row.range))).collect();
         Ok(Self {
             key: head.key,
+            noted_ms: AtomicU64::new(info.created_ms),
             info,
             manifest: slice(&head.only(Kind::Manifest).range),
             metadata: slice(&head.only(Kind::Metadata).range),
@@ -217,8 +213,8 @@ impl Entry {
     pub(crate) fn seal(&self) -> (Vec<u8>, Vec<&[u8]>) {
         let info = serde_json::to_vec(&self.info).expect("text and numbers can be written as JSON");
         let mut kept: Vec<(Kind, &str, &[u8])> =
-            vec![(Kind::Manifest, "", self.manifest.bytes()), (Kind::Metadata, "", self.metadata.bytes())];
-        kept.extend(self.parts.iter().map(|(name, bytes)| (Kind::Part, &**name, bytes.bytes())));
+            vec![(Kind::Manifest, "", &self.manifest), (Kind::Metadata, "", &self.metadata)];
+        kept.extend(self.parts.iter().map(|(name, bytes)| (Kind::Part, &**name, &**bytes)));
         let mut sections: Vec<(Kind, &str, &[u8])> = vec![(Kind::Info, "", &info)];
         sections.extend_from_slice(&kept);
         let mut head = container::seal(&self.key, &sections);
@@ -255,13 +251,13 @@ impl Entry {
     ///
     /// If it was written by a version whose manifests this one cannot read.
     pub fn manifest(&self) -> Result<Manifest, ManifestError> {
-        Manifest::from_bytes(self.manifest.bytes())
+        Manifest::from_bytes(&self.manifest)
     }
 
     /// What the builder noted.
     #[must_use]
     pub fn metadata(&self) -> &[u8] {
-        self.metadata.bytes()
+        &self.metadata
     }
 
     /// The names of the parts.
@@ -272,12 +268,34 @@ impl Entry {
     /// A part by name.
     #[must_use]
     pub fn part(&self, name: &str) -> Option<&[u8]> {
-        self.parts.iter().find(|(known, _)| known == name).map(|(_, bytes)| bytes.bytes())
+        self.parts.iter().find(|(known, _)| known == name).map(|(_, bytes)| &**bytes)
+    }
+
+    /// A part by name, as bytes that outlive the entry; nothing is copied.
+    #[must_use]
+    pub fn shared_part(&self, name: &str) -> Option<Bytes> {
+        self.parts.iter().find(|(known, _)| known == name).map(|(_, bytes)| bytes.clone())
+    }
+
+    /// What it is called; nothing, if its manifest cannot be read.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.manifest().map_or_else(|_| String::new(), |manifest| manifest.name().to_owned())
+    }
+
+    /// Whether its use is to be noted again, `every` milliseconds after the last time.
+    pub(crate) fn note_use(&self, now_ms: u64, every: u64) -> bool {
+        let noted = self.noted_ms.load(Ordering::Relaxed);
+        let is_due = now_ms.abs_diff(noted) >= every;
+        if is_due {
+            self.noted_ms.store(now_ms, Ordering::Relaxed);
+        }
+        is_due
     }
 
     /// All parts.
     pub fn parts(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.parts.iter().map(|(name, bytes)| (&**name, bytes.bytes()))
+        self.parts.iter().map(|(name, bytes)| (&**name, &**bytes))
     }
 
     /// Where it came from.
@@ -289,8 +307,8 @@ impl Entry {
     /// The bytes of all parts and notes together.
     #[must_use]
     pub fn len(&self) -> u64 {
-        let parts: usize = self.parts.iter().map(|(name, bytes)| name.len() + bytes.range.len()).sum();
-        (parts + self.manifest.range.len() + self.metadata.range.len()) as u64
+        let parts: usize = self.parts.iter().map(|(name, bytes)| name.len() + bytes.len()).sum();
+        (parts + self.manifest.len() + self.metadata.len()) as u64
     }
 
     /// Whether it has no parts.
@@ -322,7 +340,7 @@ mod tests {
         artifact.add("a", vec![1]).unwrap();
         assert_eq!(artifact.add("a", vec![2]), Err(PartError::Duplicate("a".into())));
         assert!(matches!(artifact.add("a/b", vec![2]), Err(PartError::Name { .. })));
-        artifact.add("ab/c", vec![]).unwrap();
+        artifact.add("ab/c", Vec::new()).unwrap();
         assert!(matches!(artifact.add("ab", vec![2]), Err(PartError::Name { .. })));
     }
 }

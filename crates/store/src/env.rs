@@ -1,5 +1,7 @@
 //! The environment variables of the project. `docs/operating.md` lists them; a test compares.
 
+use std::path::{Path, PathBuf};
+
 /// One variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -17,6 +19,38 @@ impl Variable {
             .map(|value| value.to_string_lossy().into_owned())
             .filter(|value| !value.is_empty())
     }
+
+    /// Its value as a path, `~` for the home directory.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        let value = std::env::var_os(self.name).filter(|value| !value.is_empty())?;
+        Some(expand_home(Path::new(&value)))
+    }
+
+    /// Whether it is set to anything but `0`.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.get().is_some_and(|value| value != "0")
+    }
+}
+
+/// A path whose first component `~` stands for the home directory.
+#[must_use]
+pub fn expand_home(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// The directory `keyprint` below one that the platform has for a purpose: what a variable says, or a place in the
+/// home directory.
+pub(crate) fn platform_directory(variable: &str, in_home: &str, on_macos: &str) -> Option<PathBuf> {
+    // A relative one is to be ignored, says the specification.
+    let base = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::home_dir().filter(|home| home.is_absolute());
+    let in_home = if cfg!(target_os = "macos") { on_macos } else { in_home };
+    Some(base.or_else(|| home().map(|home| home.join(in_home)))?.join("keyprint"))
 }
 
 /// Where the store is.
@@ -41,6 +75,30 @@ pub const CACHE_VERSION: Variable = Variable {
 pub const CACHE_WAIT: Variable = Variable {
     name: "KEYPRINT_CACHE_WAIT",
     does: "seconds to wait for another process's build before building privately; 300 unless set",
+};
+
+/// Where private things are.
+pub const CONFIG_DIR: Variable = Variable {
+    name: "KEYPRINT_CONFIG_DIR",
+    does: "the directory of what must stay private, instead of `keyprint` in the platform's configuration directory",
+};
+
+/// Whether there is no store.
+pub const DISABLE: Variable = Variable {
+    name: "KEYPRINT_DISABLE",
+    does: "anything but `0`: nothing is looked up or stored, on disk or in other tiers",
+};
+
+/// Whether the store is not written.
+pub const READONLY: Variable = Variable {
+    name: "KEYPRINT_READONLY",
+    does: "anything but `0`: the store is read and never written, without a word about it",
+};
+
+/// Whether everything is built anew.
+pub const RECACHE: Variable = Variable {
+    name: "KEYPRINT_RECACHE",
+    does: "anything but `0`: everything is built once more in each process, and stored in place of what was",
 };
 
 /// Whether misses are explained.
@@ -74,12 +132,35 @@ pub const THREADS: Variable = Variable {
 };
 
 /// All of them.
-pub const ALL: &[Variable] =
-    &[CACHE_DIR, CACHE_SIZE, CACHE_VERSION, CACHE_WAIT, CC, DUMP, EXPLAIN, LOG, THREADS];
+pub const ALL: &[Variable] = &[
+    CACHE_DIR,
+    CACHE_SIZE,
+    CACHE_VERSION,
+    CACHE_WAIT,
+    CC,
+    CONFIG_DIR,
+    DISABLE,
+    DUMP,
+    EXPLAIN,
+    LOG,
+    READONLY,
+    RECACHE,
+    THREADS,
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_whole_first_component_stands_for_the_home_directory() {
+        let home = std::env::home_dir().unwrap();
+        assert_eq!(expand_home(Path::new("~")), home);
+        assert_eq!(expand_home(Path::new("~/a/~")), home.join("a/~"));
+        for path in ["~user/a", "a/~", "/~", "./~", ""] {
+            assert_eq!(expand_home(Path::new(path)), Path::new(path));
+        }
+    }
 
     #[test]
     fn the_guide_lists_every_variable() {

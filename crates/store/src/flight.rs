@@ -23,17 +23,42 @@ use std::time::{Duration, Instant};
 /// }
 /// ```
 pub struct Flights<K, V> {
-    open: Mutex<HashMap<K, Arc<Flight<V>>>>,
+    state: Mutex<Open<K, V>>,
 }
+
+/// Who works on what, and who waits for what.
+struct Open<K, V> {
+    flights: HashMap<K, Arc<Flight<V>>>,
+    waiting: HashMap<ThreadId, K>,
+}
+
+/// How often others may take over from a leader that takes too long; then everybody works alone.
+const MOST_TAKEOVERS: u32 = 2;
+
+/// After so many failures it is not the leader's fault: everybody tries alone, all at once.
+const MOST_FAILURES: u32 = 2;
 
 struct Flight<V> {
-    leader: ThreadId,
     state: Mutex<State<V>>,
-    landed: Condvar,
+    changed: Condvar,
 }
 
-enum State<V> {
+struct State<V> {
+    /// Who works on it.
+    leader: ThreadId,
+    /// How many took over from a leader that took too long, or failed.
+    takeovers: u32,
+    /// How many failed.
+    failures: u32,
+    /// How many wait.
+    waiting: u32,
+    outcome: Outcome<V>,
+}
+
+enum Outcome<V> {
     Flying,
+    /// The leader failed, and one of those who wait is to take over.
+    Vacant,
     Landed(V),
     Failed,
 }
@@ -44,9 +69,7 @@ pub enum Role<'a, K: Hash + Eq, V> {
     Lead(Leading<'a, K, V>),
     /// Use what another thread made.
     Use(V),
-    /// The other thread failed: try again.
-    Again,
-    /// Work alone: waiting took too long, or would never end.
+    /// Work alone: the other thread failed, waiting took too long, or would never end.
     Alone,
 }
 
@@ -55,6 +78,8 @@ pub struct Leading<'a, K: Hash + Eq, V> {
     flights: &'a Flights<K, V>,
     key: K,
     flight: Arc<Flight<V>>,
+    /// How many had taken over when this one began.
+    takeovers: u32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,7 +88,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<K, V> Default for Flights<K, V> {
     fn default() -> Self {
-        Self { open: Mutex::default() }
+        Self { state: Mutex::new(Open { flights: HashMap::new(), waiting: HashMap::new() }) }
     }
 }
 
@@ -71,7 +96,7 @@ impl<K, V> Flights<K, V> {
     /// How many are worked on.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.open).len()
+        lock(&self.state).flights.len()
     }
 
     /// Whether nobody works on anything.
@@ -81,9 +106,31 @@ impl<K, V> Flights<K, V> {
     }
 }
 
+impl<K: Hash + Eq, V> Open<K, V> {
+    /// Whether the leader of a flight waits, in the end, for this thread.
+    fn waits_for_this_thread(&self, flight: &Flight<V>) -> bool {
+        let this = thread::current().id();
+        let mut leader = lock(&flight.state).leader;
+        // Each thread waits for one thing at most, so more steps than threads would be a circle without this one.
+        for _ in 0..=self.waiting.len() {
+            if leader == this {
+                return true;
+            }
+            match self.waiting.get(&leader).and_then(|key| self.flights.get(key)) {
+                Some(next) => leader = lock(&next.state).leader,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
 impl<K: Hash + Eq + Clone, V: Clone> Flights<K, V> {
-    /// Joins whoever works on a key, or becomes the one who does. `tick` runs now and then while waiting;
-    /// nobody waits beyond the deadline.
+    /// Joins whoever works on a key, or becomes the one who does. `tick` runs now and then while waiting.
+    ///
+    /// Nobody waits for work that waits for it in turn. When the one who works fails, or at the deadline, one of those
+    /// who wait takes over and the others wait for that one, as long again; when that one fails too, or after a few
+    /// times, everybody works alone.
     ///
     /// # Errors
     ///
@@ -94,58 +141,288 @@ impl<K: Hash + Eq + Clone, V: Clone> Flights<K, V> {
         deadline: Instant,
         tick: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<Role<'_, K, V>, E> {
-        const TICK: Duration = Duration::from_millis(50);
+        let this = thread::current().id();
         let flight = {
-            let mut open = lock(&self.open);
-            match open.get(key) {
-                Some(flight) => Arc::clone(flight),
+            let mut open = lock(&self.state);
+            match open.flights.get(key).map(Arc::clone) {
+                // Work that asks for itself would wait for itself.
+                Some(flight) if open.waits_for_this_thread(&flight) => return Ok(Role::Alone),
+                Some(flight) => {
+                    open.waiting.insert(this, key.clone());
+                    flight
+                }
                 None => {
-                    let leader = thread::current().id();
-                    let flight =
-                        Arc::new(Flight { leader, state: Mutex::new(State::Flying), landed: Condvar::new() });
-                    open.insert(key.clone(), Arc::clone(&flight));
-                    return Ok(Role::Lead(Leading { flights: self, key: key.clone(), flight }));
+                    let state = State {
+                        leader: this,
+                        takeovers: 0,
+                        failures: 0,
+                        waiting: 0,
+                        outcome: Outcome::Flying,
+                    };
+                    let flight = Arc::new(Flight { state: Mutex::new(state), changed: Condvar::new() });
+                    open.flights.insert(key.clone(), Arc::clone(&flight));
+                    return Ok(self.lead(key, flight, 0));
                 }
             }
         };
-        // Work that asks for itself would wait for itself.
-        if flight.leader == thread::current().id() {
-            return Ok(Role::Alone);
+        let _waiting = Waiting { flights: self };
+        match wait(&flight, deadline, tick)? {
+            Waited::Landed(value) => Ok(Role::Use(value)),
+            Waited::InVain => Ok(Role::Alone),
+            Waited::TookOver(takeovers) => Ok(self.lead(key, flight, takeovers)),
         }
-        loop {
-            let pause = TICK.min(deadline.saturating_duration_since(Instant::now()));
-            let state = lock(&flight.state);
-            let (state, _) = flight
-                .landed
-                .wait_timeout_while(state, pause, |state| matches!(state, State::Flying))
-                .unwrap_or_else(PoisonError::into_inner);
-            match &*state {
-                State::Landed(value) => return Ok(Role::Use(value.clone())),
-                State::Failed => return Ok(Role::Again),
-                State::Flying if Instant::now() >= deadline => return Ok(Role::Alone),
-                State::Flying => {}
+    }
+
+    fn lead(&self, key: &K, flight: Arc<Flight<V>>, takeovers: u32) -> Role<'_, K, V> {
+        Role::Lead(Leading { flights: self, key: key.clone(), flight, takeovers })
+    }
+}
+
+/// What waiting came to.
+enum Waited<V> {
+    Landed(V),
+    /// Whoever worked on it failed, or took too long.
+    InVain,
+    /// This thread is the one who works on it now.
+    TookOver(u32),
+}
+
+fn wait<V: Clone, E>(
+    flight: &Flight<V>,
+    mut deadline: Instant,
+    tick: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<Waited<V>, E> {
+    const TICK: Duration = Duration::from_millis(50);
+    let patience = deadline.saturating_duration_since(Instant::now());
+    let _counted = Counted::begin(flight);
+    let mut takeovers = lock(&flight.state).takeovers;
+    loop {
+        let pause = TICK.min(deadline.saturating_duration_since(Instant::now()));
+        let state = lock(&flight.state);
+        let (mut state, _) = flight
+            .changed
+            .wait_timeout_while(state, pause, |state| matches!(state.outcome, Outcome::Flying))
+            .unwrap_or_else(PoisonError::into_inner);
+        match &state.outcome {
+            Outcome::Landed(value) => return Ok(Waited::Landed(value.clone())),
+            Outcome::Failed => return Ok(Waited::InVain),
+            Outcome::Flying if Instant::now() < deadline => {}
+            Outcome::Flying if state.takeovers != takeovers => {
+                // Somebody else took over, and gets as long.
+                takeovers = state.takeovers;
+                deadline = Instant::now() + patience;
             }
-            drop(state);
-            tick()?;
+            Outcome::Flying if patience.is_zero() || takeovers == MOST_TAKEOVERS => {
+                return Ok(Waited::InVain);
+            }
+            Outcome::Flying | Outcome::Vacant => {
+                state.takeovers += 1;
+                state.leader = thread::current().id();
+                state.outcome = Outcome::Flying;
+                return Ok(Waited::TookOver(state.takeovers));
+            }
         }
+        drop(state);
+        tick()?;
+    }
+}
+
+/// Counts a thread that waits for a flight, until it is dropped.
+struct Counted<'a, V>(&'a Flight<V>);
+
+impl<'a, V> Counted<'a, V> {
+    fn begin(flight: &'a Flight<V>) -> Self {
+        lock(&flight.state).waiting += 1;
+        Self(flight)
+    }
+}
+
+impl<V> Drop for Counted<'_, V> {
+    fn drop(&mut self) {
+        lock(&self.0.state).waiting -= 1;
+    }
+}
+
+/// Says that this thread waits, until it is dropped.
+struct Waiting<'a, K: Hash + Eq, V> {
+    flights: &'a Flights<K, V>,
+}
+
+impl<K: Hash + Eq, V> Drop for Waiting<'_, K, V> {
+    fn drop(&mut self) {
+        lock(&self.flights.state).waiting.remove(&thread::current().id());
     }
 }
 
 impl<K: Hash + Eq, V: Clone> Leading<'_, K, V> {
     /// Tells the others the result.
     pub fn land(self, value: &V) {
-        *lock(&self.flight.state) = State::Landed(value.clone());
+        lock(&self.flight.state).outcome = Outcome::Landed(value.clone());
     }
 }
 
 impl<K: Hash + Eq, V> Drop for Leading<'_, K, V> {
     fn drop(&mut self) {
-        lock(&self.flights.open).remove(&self.key);
-        let mut state = lock(&self.flight.state);
-        if let State::Flying = *state {
-            *state = State::Failed;
+        {
+            let mut state = lock(&self.flight.state);
+            match state.outcome {
+                // Somebody else took over, and goes on.
+                Outcome::Flying if state.takeovers != self.takeovers => return,
+                Outcome::Flying => {
+                    state.failures += 1;
+                    if state.waiting > 0 && state.failures < MOST_FAILURES {
+                        state.outcome = Outcome::Vacant;
+                        drop(state);
+                        return self.flight.changed.notify_all();
+                    }
+                    state.outcome = Outcome::Failed;
+                }
+                _ => {}
+            }
         }
-        drop(state);
-        self.flight.landed.notify_all();
+        let mut open = lock(&self.flights.state);
+        // Whoever took over lands after this; there may be another flight by then.
+        if open.flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+            open.flights.remove(&self.key);
+        }
+        drop(open);
+        self.flight.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn never() -> Result<(), ()> {
+        Ok(())
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(100)
+    }
+
+    #[test]
+    fn threads_that_need_each_other_do_not_wait_for_each_other() {
+        let flights: Flights<&str, u32> = Flights::default();
+        let both_lead = Barrier::new(2);
+        let alone = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for (own, other) in [("a", "b"), ("b", "a")] {
+                let (flights, both_lead, alone) = (&flights, &both_lead, &alone);
+                scope.spawn(move || {
+                    let Ok(Role::Lead(leading)) = flights.join(&own, soon(), &mut never) else { panic!() };
+                    both_lead.wait();
+                    match flights.join(&other, soon(), &mut never) {
+                        Ok(Role::Alone) => drop(alone.fetch_add(1, Ordering::SeqCst)),
+                        Ok(Role::Use(1)) => {}
+                        _ => panic!("nobody is to lead a second time"),
+                    }
+                    leading.land(&1);
+                });
+            }
+        });
+        assert_eq!(alone.load(Ordering::SeqCst), 1, "the other can wait");
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn when_the_leader_fails_one_tries_and_then_all_at_once() {
+        let flights: Flights<u32, u32> = Flights::default();
+        let Ok(Role::Lead(leading)) = flights.join(&1, soon(), &mut never) else { panic!() };
+        let alone = Barrier::new(4);
+        thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| match flights.join(&1, soon(), &mut never) {
+                    Ok(Role::Lead(second)) => {
+                        while lock(&flights.state).waiting.len() < 4 {
+                            thread::yield_now();
+                        }
+                        drop(second);
+                    }
+                    // All four meet inside of their work: none waits for another's.
+                    Ok(Role::Alone) => drop(alone.wait()),
+                    _ => panic!("nobody succeeded"),
+                });
+            }
+            while lock(&flights.state).waiting.len() < 5 {
+                thread::yield_now();
+            }
+            drop(leading);
+        });
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn a_failure_that_nobody_waits_for_is_forgotten() {
+        let flights: Flights<u32, u32> = Flights::default();
+        for _ in 0..3 {
+            let Ok(Role::Lead(leading)) = flights.join(&1, soon(), &mut never) else { panic!() };
+            drop(leading);
+            assert!(flights.is_empty());
+        }
+    }
+
+    #[test]
+    fn one_takes_over_from_a_leader_that_takes_too_long() {
+        let flights: Flights<u32, u32> = Flights::default();
+        let Ok(Role::Lead(stuck)) = flights.join(&1, soon(), &mut never) else { panic!() };
+        let roles = [AtomicU32::new(0), AtomicU32::new(0)];
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let deadline = Instant::now() + Duration::from_millis(50);
+                    match flights.join(&1, deadline, &mut never).unwrap() {
+                        Role::Lead(leading) => {
+                            roles[0].fetch_add(1, Ordering::SeqCst);
+                            while lock(&flights.state).waiting.len() < 3 {
+                                thread::yield_now();
+                            }
+                            leading.land(&7);
+                        }
+                        Role::Use(value) => drop(roles[1].fetch_add(value, Ordering::SeqCst)),
+                        Role::Alone => panic!("nobody works alone"),
+                    }
+                });
+            }
+        });
+        assert_eq!(roles.map(AtomicU32::into_inner), [1, 21]);
+        // The one that was stuck has nothing to say any more, and takes nothing from others.
+        let Ok(Role::Lead(next)) = flights.join(&1, soon(), &mut never) else { panic!() };
+        drop(stuck);
+        assert_eq!(flights.len(), 1);
+        next.land(&8);
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn a_leader_that_was_given_up_still_lands_for_those_who_wait() {
+        let flights: Flights<u32, u32> = Flights::default();
+        let Ok(Role::Lead(slow)) = flights.join(&1, soon(), &mut never) else { panic!() };
+        let both = Barrier::new(2);
+        thread::scope(|scope| {
+            let (flights, took_over) = (&flights, &both);
+            scope.spawn(move || {
+                let deadline = Instant::now() + Duration::from_millis(5);
+                let Ok(Role::Lead(leading)) = flights.join(&1, deadline, &mut never) else { panic!() };
+                took_over.wait();
+                took_over.wait();
+                drop(leading);
+            });
+            took_over.wait();
+            let waiter = scope.spawn(|| match flights.join(&1, soon(), &mut never) {
+                Ok(Role::Use(value)) => value,
+                _ => panic!("it landed"),
+            });
+            while lock(&flights.state).waiting.is_empty() {
+                thread::yield_now();
+            }
+            slow.land(&3);
+            assert_eq!(waiter.join().unwrap(), 3);
+            took_over.wait();
+        });
+        assert!(flights.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps};
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,15 +68,15 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    fn of(found: &fs::Metadata) -> Self {
+    fn of(metadata: &fs::Metadata) -> Self {
         Self {
-            len: found.len(),
-            modified: found.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-            is_file: found.is_file(),
-            is_dir: found.is_dir(),
-            identity: (found.dev(), found.ino()),
-            owner: found.uid(),
-            mode: found.mode(),
+            len: metadata.len(),
+            modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            is_file: metadata.is_file(),
+            is_dir: metadata.is_dir(),
+            identity: (metadata.dev(), metadata.ino()),
+            owner: metadata.uid(),
+            mode: metadata.mode(),
         }
     }
 }
@@ -216,6 +216,12 @@ impl Io {
         if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
     }
 
+    /// Removes a directory that is empty.
+    pub(crate) fn rmdir(&self, path: &Path) -> io::Result<()> {
+        self.before(Op::Unlink, path)?;
+        fs::remove_dir(path)
+    }
+
     /// Makes a private directory and those above it.
     pub(crate) fn mkdir(&self, path: &Path) -> io::Result<()> {
         self.before(Op::Mkdir, path)?;
@@ -236,6 +242,18 @@ impl Io {
     pub(crate) fn touch(&self, file: &File, path: &Path, when: SystemTime) -> io::Result<()> {
         self.before(Op::Touch, path)?;
         file.set_times(FileTimes::new().set_modified(when))
+    }
+
+    /// Says when whatever has a name was last used.
+    pub(crate) fn touch_path(&self, path: &Path, when: SystemTime) -> io::Result<()> {
+        self.before(Op::Touch, path)?;
+        let since = when.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let time = Timespec {
+            tv_sec: since.as_secs().try_into().unwrap_or(0),
+            tv_nsec: since.subsec_nanos().into(),
+        };
+        let times = Timestamps { last_access: time, last_modification: time };
+        Ok(rustix::fs::utimensat(rustix::fs::CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     pub(crate) fn try_lock(&self, file: &File, path: &Path) -> io::Result<Locked> {

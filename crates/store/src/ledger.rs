@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use crate::io::{Io, Locked};
 
 const MAGIC: [u8; 8] = *b"KPLEDGR1";
 /// More records than this are replaced by their sum.
-const MOST_RECORDS: usize = 512;
+const MOST_RECORDS: usize = 128;
 /// A ledger longer than this is not ours.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -41,6 +42,10 @@ macro_rules! counters {
 
             pub(crate) fn add(&mut self, other: &Self) {
                 $(self.$name = self.$name.saturating_add(other.$name);)*
+            }
+
+            pub(crate) fn minus(&self, other: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(other.$name),)* }
             }
         }
     };
@@ -79,7 +84,7 @@ counters! {
     evicted_bytes,
     /// Entries on the local disk.
     entries,
-    /// The bytes they have.
+    /// The bytes on the local disk: of entries, of what is being written and of what was put aside.
     bytes,
 }
 
@@ -187,6 +192,18 @@ impl Ledger {
         written
     }
 
+    /// Writes down what was counted, trying for a while to get the file.
+    pub(crate) fn flush_within(&self, time: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + time;
+        loop {
+            self.flush()?;
+            if self.pending() == Counters::default() || Instant::now() >= deadline {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn append(&self, file: &File, counters: &mut Counters) -> io::Result<()> {
         self.io.write(file, &self.path, &write_record(counters))?;
         *counters = Counters::default();
@@ -245,13 +262,13 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn one() -> Counters {
+    fn sample() -> Counters {
         Counters { builds: 1, bytes: -5, ..Counters::default() }
     }
 
     #[test]
     fn torn_records_are_skipped() {
-        let record = write_record(&one());
+        let record = write_record(&sample());
         for cut in 0..RECORD {
             let bytes = [&record[..], &record[..cut], &record[..]].concat();
             assert_eq!(sum(&bytes).0.builds, 2, "torn after {cut} bytes");
@@ -268,7 +285,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::new(directory.path().join("ledger"), Io::default());
         for _ in 0..2 * MOST_RECORDS {
-            ledger.count(|counters| counters.add(&one()));
+            ledger.count(|counters| counters.add(&sample()));
             ledger.flush().unwrap();
         }
         let (total, _) = ledger.written();

@@ -35,7 +35,7 @@
 //! | `ledger`, `history` | statistics and the last misses, across processes |
 //! | [`TrustError`], `load` | whether and how native code may be loaded |
 //! | [`why`] | what changed since the nearest earlier entry |
-//! | [`transfer`] | a store as one file |
+//! | [`transfer`], [`SecretError`] | a store as one file, and the secret that seals it |
 //! | [`io`] | every system call, for tests to fail |
 //!
 //! # Invariants
@@ -63,6 +63,7 @@ mod memory;
 mod notice;
 mod process;
 mod progress;
+mod secret;
 mod shared;
 mod store;
 mod tier;
@@ -75,15 +76,16 @@ pub use config::{
     parse_size,
 };
 pub use container::{CONTAINER_VERSION, Damage};
-pub use disk::{Freed, Listed, Notes, Scan};
-pub use entry::{Artifact, Entry, Info, Origin, PartError};
+pub use disk::{Freed, Indexed, Listed, Notes, Scan, Skipped};
+pub use entry::{Artifact, Entry, Info, Origin, PartError, is_internal};
 pub use flight::{Flights, Leading, Role};
 pub use history::Miss;
 pub use ledger::Counters;
 pub use notice::Notice;
 pub use process::PerProcess;
 pub use progress::{TerminalProgress, Waiting};
-pub use store::{How, LoadError, Outcome, Request, Store, Usage, Verified};
+pub use secret::{SecretError, default_config_path};
+pub use store::{Cleared, How, LoadError, Outcome, Request, Store, Usage, Verified};
 pub use tier::{Lease, Leased, Tier, TierError};
 pub use trust::TrustError;
 

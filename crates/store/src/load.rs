@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use crate::disk::unique;
+use crate::disk::owned_name;
 use crate::io::Io;
 
 /// Numbers of descriptors that paths were made of, a bit for each. Without a lock: a process that is
@@ -48,13 +48,13 @@ struct Loaded {
 
 impl Loaded {
     fn new(path: PathBuf) -> io::Result<Self> {
-        let found = std::fs::metadata(&path)?;
-        Ok(Self { path, identity: (found.dev(), found.ino()) })
+        let metadata = std::fs::metadata(&path)?;
+        Ok(Self { path, identity: (metadata.dev(), metadata.ino()) })
     }
 
     /// Whether the path still leads to the same file.
     fn holds(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+        std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.identity)
     }
 }
 
@@ -131,7 +131,7 @@ fn sealed(_bytes: &[u8]) -> io::Result<PathBuf> {
 /// A private file; it stays open and locked, so that nobody sweeps it away.
 fn private_file(bytes: &[u8], directory: &Path, io: &Io) -> io::Result<PathBuf> {
     io.mkdir(directory)?;
-    let path = directory.join(unique());
+    let path = directory.join(owned_name());
     let file = io.create(&path)?;
     io.try_lock(&file, &path)?;
     io.write(&file, &path, bytes)?;

@@ -37,6 +37,10 @@ pub enum Notice {
     },
     /// A tier failed, or cannot be trusted, and is left out from now on.
     Tier(String, String),
+    /// An entry of a tier cannot be used; the others can.
+    TierEntry(String, String),
+    /// The store is on a file system that cannot be written: it is read, and nothing more.
+    Unwritable(PathBuf),
 }
 
 impl Notice {
@@ -51,6 +55,8 @@ impl Notice {
             Self::TooLarge { .. } => "large".to_owned(),
             Self::Waited { .. } => "waited".to_owned(),
             Self::Tier(name, _) => format!("tier {name}"),
+            Self::TierEntry(name, _) => format!("entry in {name}"),
+            Self::Unwritable(_) => "unwritable".to_owned(),
         }
     }
 }
@@ -93,6 +99,14 @@ impl fmt::Display for Notice {
                 write!(f, "{who} did not finish building `{name}` in time; building it here too")
             }
             Self::Tier(name, why) => write!(f, "the tier {name} is left out: {why}"),
+            Self::TierEntry(name, why) => {
+                write!(f, "an entry in the tier {name} is passed over, and so are others like it: {why}")
+            }
+            Self::Unwritable(path) => write!(
+                f,
+                "the store `{}` cannot be written; it is read, and nothing is added (`KEYPRINT_READONLY=1` for silence)",
+                path.display()
+            ),
         }
     }
 }

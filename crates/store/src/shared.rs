@@ -53,12 +53,15 @@ impl Tier for SharedTier {
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, TierError> {
         self.usable()?;
-        let found = self.disk.read_container(key).map_err(|error| TierError::Failed(Box::new(error)))?;
-        match found {
-            Some((_, stat)) if !self.trusted && !trust::is_private(&stat) => Err(TierError::Unusable(
-                format!("an entry of it (mode {:04o}) can be written by others", stat.mode & 0o7777),
-            )),
-            found => Ok(found.map(|(container, _)| container)),
+        let odd =
+            |why: String| Err(TierError::Entry(format!("{}: {why}", self.disk.entry_path(key).display())));
+        match self.disk.read_container(key) {
+            Ok(None) => Ok(None),
+            Ok(Some((container, stat))) if self.trusted || trust::is_private(&stat) => Ok(Some(container)),
+            Ok(Some((_, stat))) => {
+                odd(format!("it can be written by others (mode {:04o})", stat.mode & 0o7777))
+            }
+            Err(error) => odd(error.to_string()),
         }
     }
 

@@ -11,6 +11,9 @@ pub enum TierError {
     /// It cannot be used at all, now or later: it is left out from then on.
     #[error("{0}")]
     Unusable(String),
+    /// One entry cannot be used; there is nothing wrong with the others.
+    #[error("{0}")]
+    Entry(String),
     /// It failed this time.
     #[error(transparent)]
     Failed(#[from] Box<dyn std::error::Error + Send + Sync>),

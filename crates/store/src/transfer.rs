@@ -6,24 +6,26 @@
 //! zero (8), number of entries (8), seal (32)
 //! ```
 //!
-//! The seal is a BLAKE3 hash of everything before it under the store's own secret: it tells an export
-//! of this store from somebody else's, whose native code must not be loaded unasked.
+//! The seal is a BLAKE3 hash of everything before it under the user's own secret: it tells an export
+//! that this user made from somebody else's, whose native code must not be loaded unasked.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
+use bytes::Bytes;
 use keyprint_key::Key;
 use thiserror::Error;
 
 use crate::container::{Damage, Head};
+use crate::disk::Skipped;
 use crate::entry::{Entry, Origin, check_part_name};
+use crate::secret::{self, Secret, SecretError};
 use crate::store::Store;
 
 const MAGIC: [u8; 8] = *b"\x89KPX\r\n\x1a\n";
 const VERSION: u32 = 1;
-const SECRET: &str = "secret";
 /// An entry longer than this is not ours.
 const MOST_BYTES: u64 = 1 << 40;
 
@@ -45,19 +47,22 @@ pub enum TransferError {
     /// An entry in it is damaged.
     #[error("entry {0} of the export is damaged")]
     Damaged(u64, #[source] Damage),
-    /// It was not made by this store.
+    /// It was not made by this user, here.
     #[error(
-        "the export was not made by this store, and whoever made it could run code here through it\n\
+        "the export was not made by this user on this machine, and whoever made it could run code here through it\n\
          hint: pass --trust if you trust whoever made it"
     )]
     Untrusted,
     /// The store keeps nothing on disk.
     #[error("the store has no directory")]
     NoDirectory,
+    /// The secret that seals exports cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
 }
 
 /// What a transfer came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
     /// Entries that were written.
     pub entries: u64,
@@ -65,6 +70,8 @@ pub struct Transferred {
     pub bytes: u64,
     /// Entries that were left out: damaged, or already there.
     pub left_out: u64,
+    /// What could not be read.
+    pub skipped: Skipped,
 }
 
 /// Writes and hashes at once.
@@ -81,23 +88,41 @@ impl<W: Write> Sealing<W> {
 }
 
 impl Store {
-    /// Writes all entries for which `which` says so. Damaged ones are left out.
+    /// Writes all entries for which `which` says so. Damaged ones are left out, and so is what cannot be read.
     ///
     /// # Errors
     ///
-    /// If the store cannot be read or the export not be written.
-    pub fn export(&self, to: impl Write, which: &dyn Fn(&Key) -> bool) -> Result<Transferred, TransferError> {
+    /// If the export cannot be written.
+    pub fn export(
+        &self,
+        to: impl Write,
+        which: &dyn Fn(&Key) -> bool,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Transferred, TransferError> {
         let disk = self.disk().ok_or(TransferError::NoDirectory)?;
-        let mut entries = self.scan()?.entries;
-        entries.sort_unstable_by_key(|listed| listed.key);
-        let mut out = Sealing { to, hasher: blake3::Hasher::new_keyed(&self.secret()?) };
+        let mut done = Transferred::default();
+        let mut keys = Vec::new();
+        done.skipped = disk.visit(&mut |listed| {
+            if which(&listed.key) {
+                keys.push(listed.key);
+            }
+        });
+        keys.sort_unstable();
+        let mut out = Sealing { to, hasher: blake3::Hasher::new_keyed(&self.sealing_secret()?) };
         out.write(&MAGIC)?;
         out.write(&VERSION.to_le_bytes())?;
         out.write(&[0; 4])?;
-        let mut done = Transferred::default();
-        for listed in entries.iter().filter(|listed| which(&listed.key)) {
-            let Some((container, _)) = disk.read_container(&listed.key)? else { continue };
-            if let Err(_damage) = check(&container, Some(&listed.key)) {
+        for (at, key) in keys.iter().enumerate() {
+            progress(at, keys.len());
+            let container = match disk.read_container(key) {
+                Ok(Some((container, _))) => Bytes::from(container),
+                Ok(None) => continue,
+                Err(error) => {
+                    done.skipped.add(disk.entry_path(key), error);
+                    continue;
+                }
+            };
+            if let Err(_damage) = check(&container, Some(key)) {
                 done.left_out += 1;
                 continue;
             }
@@ -115,43 +140,86 @@ impl Store {
     }
 
     /// Takes in all entries of an export: every one verified, none of them unless all of it is whole.
-    /// One that was not made by this store is refused unless `trust`.
+    /// One that was not made by this user is refused unless `trust`.
     ///
     /// # Errors
     ///
     /// If the export is damaged or not trusted, or cannot be read.
-    pub fn import(&self, path: &Path, trust: bool) -> Result<Transferred, TransferError> {
-        let disk = self.disk().ok_or(TransferError::NoDirectory)?;
-        // A pipe could say something else each time, and would keep us waiting here.
+    pub fn import(
+        &self,
+        path: &Path,
+        trust: bool,
+        progress: impl FnMut(u64),
+    ) -> Result<Transferred, TransferError> {
+        // Whatever it is, opening it must not keep us waiting.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(TransferError::Foreign);
+        if file.metadata()?.is_file() {
+            self.import_file(&file, trust, progress)
+        } else if file.metadata()?.file_type().is_fifo() {
+            self.import_from(std::fs::File::open(path)?, trust, progress)
+        } else {
+            Err(TransferError::Foreign)
         }
+    }
+
+    /// As [`import`](Self::import), from a pipe: it is kept aside until all of it is known to be whole.
+    ///
+    /// # Errors
+    ///
+    /// As for [`import`](Self::import).
+    pub fn import_from(
+        &self,
+        mut from: impl Read,
+        trust: bool,
+        progress: impl FnMut(u64),
+    ) -> Result<Transferred, TransferError> {
+        let disk = self.disk().ok_or(TransferError::NoDirectory)?;
+        let (path, mut aside) = disk.stage()?;
+        // Nobody else needs its name, and it is gone with this process.
+        disk.io().unlink(&path)?;
+        io::copy(&mut from, &mut aside)?;
+        self.import_file(&aside, trust, progress)
+    }
+
+    fn import_file(
+        &self,
+        file: &std::fs::File,
+        trust: bool,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Transferred, TransferError> {
+        let disk = self.disk().ok_or(TransferError::NoDirectory)?;
+        let secret = match secret::read(self.private(), disk.io()) {
+            Ok(secret) => secret,
+            Err(SecretError::NoDirectory) => None,
+            Err(_) if trust => None,
+            Err(error) => return Err(error.into()),
+        };
         // The first pass takes nothing in, and remembers what it saw.
         let mut seen = HashSet::new();
-        let own = read_export(&file, &self.secret()?, |_, container| {
+        let sealed = read_export(file, &secret.unwrap_or_default(), |_, container| {
+            progress(seen.len() as u64);
             seen.insert(blake3::hash(&container));
             Ok(())
         })?;
-        if !own && !trust {
+        if !(trust || sealed && secret.is_some()) {
             return Err(TransferError::Untrusted);
         }
         let mut done = Transferred::default();
         let mut failed = None;
-        read_export(&file, &[0; 32], |key, container| {
+        read_export(file, &[0; 32], |key, container| {
             if !seen.contains(&blake3::hash(&container)) {
                 return Err(Damage::Foreign);
             }
+            progress(done.entries);
             if disk.contains(&key) {
                 done.left_out += 1;
                 return Ok(());
             }
             let bytes = container.len() as u64;
             let entry = Entry::from_container(&key, container, Origin::Tier)?;
-            match disk.publish(&entry) {
-                Ok(published) => {
-                    self.settle(disk, &key, published);
+            match self.publish_on(disk, &entry) {
+                Ok(()) => {
                     done.entries += 1;
                     done.bytes += bytes;
                 }
@@ -165,45 +233,26 @@ impl Store {
         }
     }
 
-    /// The store's own secret, made when it is first needed.
-    fn secret(&self) -> Result<[u8; 32], TransferError> {
+    /// The user's secret. Where there is no place for one, one for this once: nobody will recognise the export.
+    fn sealing_secret(&self) -> Result<Secret, TransferError> {
         let disk = self.disk().ok_or(TransferError::NoDirectory)?;
-        let path: PathBuf = disk.bucket().join(SECRET);
-        let io = disk.io();
-        let read = || -> io::Result<[u8; 32]> {
-            let file = io.open(&path)?;
-            let bytes = io.read(&file, &path, 32)?;
-            bytes.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
-        };
-        if let Ok(secret) = read() {
-            return Ok(secret);
-        }
-        let mut secret = [0; 32];
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
-        if disk.readonly() {
-            // Good for this once; nobody will recognise the export as the store's own.
-            return Ok(secret);
-        }
-        io.mkdir(disk.bucket())?;
-        let staged = disk.bucket().join(format!("{SECRET}-{}", crate::disk::unique()));
-        let file = io.create(&staged)?;
-        io.write(&file, &staged, &secret)?;
-        // Two that make one at once: the first to give it its name wins.
-        let linked = io.link(&staged, &path);
-        let _ = io.unlink(&staged);
-        match linked {
-            Ok(()) => Ok(secret),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(read()?),
-            Err(error) => Err(error.into()),
+        match secret::read_or_make(self.private(), disk.io()) {
+            Ok(secret) => Ok(secret),
+            Err(error @ (SecretError::NotPrivate { .. } | SecretError::Directory(_))) => Err(error.into()),
+            Err(SecretError::NoDirectory | SecretError::Io { .. }) => {
+                let mut secret = [0; 32];
+                std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+                Ok(secret)
+            }
         }
     }
 }
 
 /// Whether a container is whole, its manifest is that of its key, and its parts can be files.
-fn check(container: &[u8], key: Option<&Key>) -> Result<Key, Damage> {
+fn check(container: &Bytes, key: Option<&Key>) -> Result<Key, Damage> {
     let head = Head::read(container, container.len() as u64)?;
     let key = *key.unwrap_or(&head.key);
-    let entry = Entry::from_container(&key, container.to_vec(), Origin::Tier)?;
+    let entry = Entry::from_container(&key, container.clone(), Origin::Tier)?;
     match entry.manifest() {
         Ok(manifest) if manifest.key() == key => {}
         _ => return Err(Damage::Manifest),
@@ -218,7 +267,7 @@ fn check(container: &[u8], key: Option<&Key>) -> Result<Key, Damage> {
 fn read_export(
     mut file: &std::fs::File,
     secret: &[u8; 32],
-    mut each: impl FnMut(Key, Vec<u8>) -> Result<(), Damage>,
+    mut each: impl FnMut(Key, Bytes) -> Result<(), Damage>,
 ) -> Result<bool, TransferError> {
     file.seek(io::SeekFrom::Start(0))?;
     let mut from = io::BufReader::with_capacity(1 << 20, file);
@@ -248,7 +297,7 @@ fn read_export(
         if len > MOST_BYTES {
             return Err(TransferError::Length);
         }
-        let container = take(len)?;
+        let container = Bytes::from(take(len)?);
         hasher.update(&container);
         let damaged = |damage| TransferError::Damaged(count, damage);
         let key = check(&container, None).map_err(damaged)?;

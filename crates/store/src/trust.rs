@@ -84,11 +84,21 @@ pub(crate) fn user() -> u32 {
 pub(crate) fn check(root: &Path, inside: &[PathBuf]) -> Result<(), TrustError> {
     check_ancestors(root)?;
     for path in inside {
-        match fs::symlink_metadata(path) {
-            Ok(found) => judge(path, &found, false, root)?,
+        let metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
             // What is not there holds nothing to load.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(cause) => return Err(TrustError::Unreadable { path: path.clone(), cause }),
+        };
+        judge(path, &metadata, false, root)?;
+        if metadata.is_symlink() {
+            // Where a link leads lies elsewhere, and is as safe as everything above it there.
+            check_ancestors(path)?;
+            match fs::metadata(path) {
+                Ok(target) => judge(path, &target, false, root)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(cause) => return Err(TrustError::Unreadable { path: path.clone(), cause }),
+            }
         }
     }
     Ok(())
@@ -99,13 +109,13 @@ fn check_ancestors(root: &Path) -> Result<(), TrustError> {
     let mut path = PathBuf::from("/");
     let mut links = 0;
     loop {
-        let found = match fs::symlink_metadata(&path) {
-            Ok(found) => found,
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(cause) => return Err(TrustError::Unreadable { path, cause }),
         };
-        judge(&path, &found, true, root)?;
-        if found.is_symlink() {
+        judge(&path, &metadata, true, root)?;
+        if metadata.is_symlink() {
             links += 1;
             if links > 40 {
                 return Err(TrustError::Links(root.to_owned()));
@@ -147,14 +157,19 @@ fn components(path: &Path) -> Vec<OsString> {
     names
 }
 
-fn judge(path: &Path, found: &fs::Metadata, sticky_excepted: bool, store: &Path) -> Result<(), TrustError> {
-    let (mode, owner) = (found.mode() & 0o7777, found.uid());
+fn judge(
+    path: &Path,
+    metadata: &fs::Metadata,
+    sticky_excepted: bool,
+    store: &Path,
+) -> Result<(), TrustError> {
+    let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
     let (path, store) = (path.to_owned(), store.to_owned());
     if owner != 0 && owner != user() {
         return Err(TrustError::Foreign { path, mode, owner, user: user(), store });
     }
     // Everybody may "write" a link; whether it can be replaced is up to its directory.
-    let excepted = found.is_symlink() || sticky_excepted && mode & STICKY != 0;
+    let excepted = metadata.is_symlink() || sticky_excepted && mode & STICKY != 0;
     if mode & OTHERS_WRITE != 0 && !excepted {
         return Err(TrustError::Writable { path, mode, store });
     }
@@ -217,6 +232,27 @@ mod tests {
         check(&store, &[store.join("v1")]).unwrap();
         mode(&store.join("v1"), 0o1777);
         assert!(matches!(check(&store, &[store.join("v1")]), Err(TrustError::Writable { .. })));
+    }
+
+    #[test]
+    fn links_inside_are_followed_too() {
+        let (_keep, root) = private();
+        let store = root.join("store");
+        fs::create_dir_all(root.join("elsewhere/deep/v1")).unwrap();
+        fs::create_dir_all(&store).unwrap();
+        symlink("../elsewhere/deep/v1", store.join("v1")).unwrap();
+        let inside = [store.join("v1")];
+        check(&store, &inside).unwrap();
+        for culprit in ["elsewhere", "elsewhere/deep", "elsewhere/deep/v1"] {
+            mode(&root.join(culprit), 0o777);
+            assert!(matches!(check(&store, &inside), Err(TrustError::Writable { .. })), "{culprit}");
+            // Sticky is good enough for what is above, and not for what entries lie in.
+            mode(&root.join(culprit), 0o1777);
+            assert_eq!(check(&store, &inside).is_ok(), !culprit.ends_with("v1"), "{culprit}");
+            mode(&root.join(culprit), 0o755);
+        }
+        fs::remove_dir(root.join("elsewhere/deep/v1")).unwrap();
+        check(&store, &inside).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use keyprint_key::{Comparison, Key, Manifest};
 
+use crate::entry::is_internal;
 use crate::history::Miss;
 use crate::store::Store;
 
@@ -31,17 +32,20 @@ pub struct Why {
     pub nearest: Option<(Earlier, Comparison)>,
 }
 
-/// Everything of some names that the store knows: entries, and misses whose entries are gone.
+/// The latest entries of a name are compared with, no more than this.
+const MOST_COMPARED: usize = 64;
+
+/// What the store knows of some names: the latest entries, and misses whose entries are gone.
 #[must_use]
 pub fn known(store: &Store, names: &HashSet<&str>) -> Vec<Earlier> {
     let mut known = Vec::new();
     let mut seen = HashSet::new();
-    for listed in store.scan().map(|scan| scan.entries).unwrap_or_default() {
-        if let Ok(Some(Ok(notes))) = store.notes(&listed.key)
+    for record in names.iter().flat_map(|name| store.indexed_as(name, MOST_COMPARED)) {
+        if let Ok(Some(Ok(notes))) = store.notes(&record.key)
             && names.contains(notes.manifest.name())
         {
-            seen.insert(listed.key);
-            known.push(Earlier { at_ms: notes.info.created_ms, key: listed.key, manifest: notes.manifest });
+            seen.insert(record.key);
+            known.push(Earlier { at_ms: notes.info.created_ms, key: record.key, manifest: notes.manifest });
         }
     }
     for Miss { at_ms, manifest, key } in store.misses() {
@@ -73,11 +77,12 @@ impl Store {
         explain(manifest, at_ms, &known(self, &HashSet::from([manifest.name()])))
     }
 
-    /// Why the last misses were misses, at most `limit` of them, the latest first.
+    /// Why the last misses were misses, at most `limit` of them, the latest first; without what is internal.
     #[must_use]
     pub fn why_last(&self, limit: usize) -> Vec<Why> {
         let misses = self.misses();
-        let last: Vec<_> = misses.iter().rev().take(limit).collect();
+        let last = misses.iter().rev().filter(|miss| !is_internal(miss.manifest.name()));
+        let last: Vec<_> = last.take(limit).collect();
         let known = known(self, &last.iter().map(|miss| miss.manifest.name()).collect());
         last.iter().map(|miss| explain(&miss.manifest, miss.at_ms, &known)).collect()
     }

@@ -64,7 +64,7 @@ fn misses_are_explained_after_their_neighbours_were_evicted() {
     let clock = Clock::at(1_000_000);
     let store = Store::open(Config { clock: clock.function(), ..config(directory.path()) });
     ask(&store, &step("lower", 64, "-O2"));
-    store.gc(Some(0)).unwrap().unwrap();
+    support::gc(&store, Some(0)).unwrap().unwrap();
     clock.advance(1);
     ask(&store, &step("lower", 32, "-O2"));
     assert_eq!(words(&store, 1)[0].1, "`tile`: 64 -> 32\n");
@@ -93,36 +93,50 @@ fn an_export_carries_everything() {
         build(&from, number, SIZE);
     }
     let path = directory.path().join("export");
-    let done = from.export(fs::File::create(&path).unwrap(), &|_| true).unwrap();
+    let done = from.export(fs::File::create(&path).unwrap(), &|_| true, |_, _| ()).unwrap();
     assert_eq!((done.entries, done.left_out), (5, 0));
 
-    let refused = to.import(&path, false).unwrap_err();
+    let refused = to.import(&path, false, |_| ()).unwrap_err();
     assert!(matches!(refused, TransferError::Untrusted) && refused.to_string().contains("--trust"));
     assert!(!right_or_nothing(&to, 1, SIZE));
-    assert_eq!(to.import(&path, true).unwrap().entries, 5);
+    assert_eq!(to.import(&path, true, |_| ()).unwrap().entries, 5);
     for number in 0..5 {
         hit(&to, number, SIZE);
     }
-    let again = to.import(&path, true).unwrap();
+    let again = to.import(&path, true, |_| ()).unwrap();
     assert_eq!((again.entries, again.left_out), (0, 5));
     let counted = to.usage().counters;
-    assert_eq!((counted.entries, counted.bytes as u64), (5, to.scan().unwrap().bytes));
+    assert_eq!((counted.entries, counted.bytes as u64), (5, to.scan().bytes));
 
     // The store that made it takes it back without being asked to trust.
-    from.clear(None).unwrap();
-    assert_eq!(from.import(&path, false).unwrap().entries, 5);
+    from.clear(None, |_| ()).unwrap();
+    assert_eq!(from.import(&path, false, |_| ()).unwrap().entries, 5);
 }
 
 #[test]
-fn only_files_are_imported() {
+fn pipes_are_read_and_directories_refused() {
     let directory = tempfile::tempdir().unwrap();
+    let from = store(&directory.path().join("from"));
+    build(&from, 1, SIZE);
+    let mut export = Vec::new();
+    from.export(&mut export, &|_| true, |_, _| ()).unwrap();
+
     let pipe = directory.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let to = store(&directory.path().join("to"));
-    for odd in [&pipe, &directory.path().to_owned()] {
-        assert!(matches!(to.import(odd, true), Err(TransferError::Foreign)), "{}", odd.display());
-    }
-    assert!(matches!(to.import(&directory.path().join("nothing"), true), Err(TransferError::Io(_))));
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(&pipe, &export).unwrap());
+        assert_eq!(to.import(&pipe, true, |_| ()).unwrap().entries, 1);
+    });
+    hit(&to, 1, SIZE);
+    let to = store(&directory.path().join("another"));
+    assert!(matches!(to.import_from(&export[..export.len() - 1], true, |_| ()), Err(TransferError::Length)));
+    assert!(!right_or_nothing(&to, 1, SIZE));
+    assert_eq!(to.import_from(&export[..], true, |_| ()).unwrap().entries, 1);
+    hit(&to, 1, SIZE);
+    assert_eq!(support::files(&directory.path().join("another/v1/staging")).len(), 0);
+    assert!(matches!(to.import(directory.path(), true, |_| ()), Err(TransferError::Foreign)));
+    assert!(matches!(to.import(&directory.path().join("nothing"), true, |_| ()), Err(TransferError::Io(_))));
 }
 
 #[test]
@@ -135,7 +149,7 @@ fn damaged_entries_are_not_exported() {
     damaged[900] ^= 1;
     fs::write(entry_file(&directory.path().join("from"), 1), damaged).unwrap();
     let mut export = Vec::new();
-    let done = from.export(&mut export, &|_| true).unwrap();
+    let done = from.export(&mut export, &|_| true, |_, _| ()).unwrap();
     assert_eq!((done.entries, done.left_out), (1, 1));
 }
 
@@ -146,7 +160,7 @@ fn a_damaged_export_is_refused_whole() {
     build(&from, 1, 200);
     build(&from, 2, 200);
     let mut export = Vec::new();
-    from.export(&mut export, &|_| true).unwrap();
+    from.export(&mut export, &|_| true, |_, _| ()).unwrap();
     let path = directory.path().join("export");
     let to = store(&directory.path().join("to"));
     let mut refused = 0;
@@ -156,18 +170,18 @@ fn a_damaged_export_is_refused_whole() {
         fs::write(&path, &damaged).unwrap();
         // A flipped bit of the seal alone makes it somebody else's export, which is whole.
         let seal = at >= export.len() - 32 || (12..16).contains(&at);
-        match from.import(&path, false) {
+        match from.import(&path, false, |_| ()) {
             Err(TransferError::Untrusted) => assert!(seal, "byte {at}"),
             Err(_) => assert!(!seal, "byte {at}"),
             Ok(_) => panic!("byte {at} does not count"),
         }
-        refused += usize::from(to.import(&path, true).is_err());
+        refused += usize::from(to.import(&path, true, |_| ()).is_err());
     }
     assert_eq!(refused, export.len() - 36);
-    to.clear(None).unwrap();
+    to.clear(None, |_| ()).unwrap();
     for len in 0..export.len() {
         fs::write(&path, &export[..len]).unwrap();
-        assert!(to.import(&path, true).is_err(), "cut to {len} bytes");
+        assert!(to.import(&path, true, |_| ()).is_err(), "cut to {len} bytes");
     }
     assert!(to.get(&key(1)).is_none() && to.get(&key(2)).is_none(), "none of it was taken in");
 }

@@ -304,6 +304,162 @@ fn builds_nest() {
     assert_eq!(store.usage().counters.private_builds, 0);
 }
 
+#[test]
+fn a_stopped_holder_is_replaced_by_one() {
+    if let Some((_, path)) = support::role() {
+        let store = store(&path);
+        let outcome = store.get_or_build(&Request::new(&manifest(1)), || {
+            note(&path, &format!("{}", std::process::id()));
+            let this = rustix::process::getpid();
+            rustix::process::kill_process(this, rustix::process::Signal::STOP).unwrap();
+            Ok::<_, Infallible>(artifact(1, SIZE))
+        });
+        check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let stopped = support::child("a_stopped_holder_is_replaced_by_one", "", path);
+    while builds(path) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Each has a store of its own, as in a process of its own.
+    let built = AtomicU32::new(0);
+    threads(4, |_| {
+        let outcome = store(path).get_or_build(&Request::new(&manifest(1)), || {
+            built.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(200));
+            Ok::<_, Infallible>(artifact(1, SIZE))
+        });
+        check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+    });
+    assert_eq!(built.load(Ordering::SeqCst), 1);
+    // When it goes on, it does no harm.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&stopped), rustix::process::Signal::CONT)
+        .unwrap();
+    assert!(stopped.wait_with_output().unwrap().status.success());
+    hit(&store(path), 1, SIZE);
+}
+
+#[test]
+fn a_stuck_holder_is_replaced_by_one_of_those_who_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let open = || Store::open(Config { wait: Duration::from_millis(300), ..config(path) });
+    let (release, started, built) = (Barrier::new(2), Barrier::new(2), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let (release, built, started) = (&release, &built, &started);
+        scope.spawn(move || {
+            let build = || {
+                started.wait();
+                release.wait();
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            };
+            let _ = open().get_or_build(&Request::new(&manifest(1)), build);
+        });
+        started.wait();
+        threads(4, |_| {
+            let outcome = open().get_or_build(&Request::new(&manifest(1)), || {
+                built.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            });
+            check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+        });
+        release.wait();
+    });
+    assert_eq!(built.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_build_that_fails_is_not_tried_in_a_row() {
+    const WAITERS: u32 = 5;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let waiting = AtomicU32::new(0);
+    let at_once = Barrier::new(WAITERS as usize);
+    std::thread::scope(|scope| {
+        let (waiting, at_once) = (&waiting, &at_once);
+        let first = scope.spawn(move || {
+            let build = || {
+                // Until all others wait for this one.
+                while waiting.load(Ordering::SeqCst) < WAITERS {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err::<Artifact, _>("the first")
+            };
+            store(path).get_or_build(&Request::new(&manifest(1)), build).unwrap_err()
+        });
+        while support::files(&path.join("v1/locks")).is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        threads(WAITERS, |_| {
+            let mut counted = false;
+            let build = || {
+                // All of them meet inside of their builds: none waits for another.
+                at_once.wait();
+                Err::<Artifact, _>("another")
+            };
+            let manifest = manifest(1);
+            let failed = store(path).get_or_build_watched(&Request::new(&manifest), build, &mut |_| {
+                if !std::mem::replace(&mut counted, true) {
+                    waiting.fetch_add(1, Ordering::SeqCst);
+                }
+                Ok(())
+            });
+            assert_eq!(failed.unwrap_err(), "another");
+        });
+        assert_eq!(first.join().unwrap(), "the first");
+    });
+    assert_eq!(support::files(&path.join("v1/locks")).len(), 0);
+}
+
+#[test]
+fn processes_that_need_each_others_results_go_on() {
+    if let Some((role, path)) = support::role() {
+        let (own, other) = if role == "first" { (1, 2) } else { (2, 1) };
+        let store = store(&path);
+        let outcome = store.get_or_build(&Request::new(&manifest(own)), || {
+            note(&path, &role);
+            while builds(&path) < 2 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            check(&support::build(&store, other, SIZE), other, SIZE);
+            Ok::<_, Infallible>(artifact(own, SIZE))
+        });
+        check(&outcome.unwrap_or_else(|never| match never {}), own, SIZE);
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let test = "processes_that_need_each_others_results_go_on";
+    for child in ["first", "second"].map(|role| support::child(test, role, path)) {
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let later = store(path);
+    hit(&later, 1, SIZE);
+    hit(&later, 2, SIZE);
+}
+
+#[test]
+fn threads_that_need_each_others_results_go_on() {
+    for with_disk in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = if with_disk { directory.path().to_owned() } else { "".into() };
+        let store = Store::open(Config { path: Some(path), ..config(directory.path()) });
+        let both = Barrier::new(2);
+        threads(2, |i| {
+            let (own, other) = (1 + u64::from(i), 2 - u64::from(i));
+            let outcome = store.get_or_build(&Request::new(&manifest(own)), || {
+                both.wait();
+                check(&support::build(&store, other, SIZE), other, SIZE);
+                Ok::<_, Infallible>(artifact(own, SIZE))
+            });
+            check(&outcome.unwrap_or_else(|never| match never {}), own, SIZE);
+        });
+    }
+}
+
 /// A service that several hosts use: bytes, leases, and the ways in which it can fail.
 #[derive(Default)]
 struct Service {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 from .._native import Entry, Jit, _short_text
 from . import log
@@ -10,6 +11,7 @@ from .specialization import Artifact, NativeCode, Specialization, ValuesNeeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Final
 
     from ..store.keys import Key
@@ -42,8 +44,12 @@ class Compilation:
         self._numbers = itertools.count()
         #: Keys of this process, to say what changed where no store does.
         self._keys: list[Key] = []
-        #: Why the last call had to compile, or where it found its executable.
-        self.last: str | None = None
+        self._last: str | Callable[[], str] | None = None
+
+    @property
+    def last(self) -> str | None:
+        """Why the last call had to compile, or where it found its executable."""
+        return self._last() if callable(self._last) else self._last
 
     def executable(self, context: Context, signature: Signature, key: Key) -> Any:
         """Return what runs for a key: it is loaded already, found in the store, or compiled."""
@@ -70,14 +76,14 @@ class Compilation:
             if isinstance(output, Entry):
                 self._counts["stored" if compiled else "validated"] += 1
                 if not compiled:
-                    self.last = f"hit: {output.how}"
+                    self._last = f"hit: {output.how}"
             return self._load(output, specialization)
 
         # Two threads that meet devices at the same time must not give them the same number.
         device = self._devices.setdefault(context.device, next(self._numbers))
         executable, was_loaded = self._jit.get(key, device, store, compile, load)
         if was_loaded:
-            self.last = "hit: in memory"
+            self._last = "hit: in memory"
         return executable
 
     def _compile(
@@ -92,7 +98,7 @@ class Compilation:
         # What is shown of a key is what it was made of, not what that has become.
         key._settle()
         reasons = self._reasons(key, is_kept)
-        self.last = "miss: " + "; ".join(reasons)
+        self._last = lambda: "miss: " + "; ".join(reasons())
         log.miss(self._options.name, reasons)
         self._counts["compiled"] += 1
         try:
@@ -129,14 +135,26 @@ class Compilation:
         self._counts["loaded"] += 1
         return output
 
-    def _reasons(self, key: Key, is_kept: bool) -> list[str]:
-        """Return why there is nothing for a key: what differs from the nearest that there is."""
+    def _reasons(self, key: Key, is_kept: bool) -> Callable[[], list[str]]:
+        """Return what says why there is nothing for a key: what differs from the nearest that there is.
+
+        Finding the nearest takes longer than looking a key up, so it is done when somebody asks.
+        """
         store = self._options.store if is_kept else None
-        if store is not None:
-            return store.why(key) or ["first compile"]
-        if not self._keys:
-            return ["first compile"]
-        return min((known.compare(key) for known in self._keys), key=len)
+        known, now = tuple(self._keys), time.time()
+
+        changes: list[str] = []
+
+        def reasons() -> list[str]:
+            if not changes and store is not None:
+                changes[:] = store.why(key, before=now) or ["first compile"]
+            elif not changes:
+                compared = [other.compare(key) for other in known]
+                nearest = min(compared, key=len) if compared else ["first compile"]
+                changes[:] = nearest
+            return changes
+
+        return reasons
 
     def _text(self, context: Context) -> str | None:
         root = context.resolution.root
@@ -147,7 +165,7 @@ class Compilation:
         """Forget what is loaded, and what it was loaded for."""
         self._jit.clear()
         self._keys.clear()
-        self.last = None
+        self._last = None
 
     def __len__(self) -> int:
         return len(self._jit)

@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 __all__ = ["log", "miss"]
@@ -18,15 +19,18 @@ __all__ = ["log", "miss"]
 _configured = False
 
 
-def miss(name: str, reasons: list[str]) -> None:
-    """Say that something is compiled, and why."""
-    text = f"compiling `{name}`: {'; '.join(reasons)}"
+def miss(name: str, reasons: Callable[[], list[str]]) -> None:
+    """Say that something is compiled, and why, if anybody wants to know."""
+
+    def text() -> str:
+        return f"compiling `{name}`: {'; '.join(reasons())}"
+
     if os.environ.get("KEYPRINT_EXPLAIN", "") not in ("", "0"):
-        print(f"keyprint: {text}", file=sys.stderr, flush=True)
+        print(f"keyprint: {text()}", file=sys.stderr, flush=True)
     log("info", text)
 
 
-def log(level: str, text: str) -> None:
+def log(level: str, text: str | Callable[[], str]) -> None:
     """Write to the log, if anybody looks at it."""
     wanted = os.environ.get("KEYPRINT_LOG", "")
     # Loading `logging` takes longer than a warm start: only where it is used.
@@ -37,7 +41,9 @@ def log(level: str, text: str) -> None:
     logger = logging.getLogger("keyprint")
     if wanted:
         _configure(logger, wanted)
-    logger.log(getattr(logging, level.upper()), text)
+    number = getattr(logging, level.upper())
+    if logger.isEnabledFor(number):
+        logger.log(number, text() if callable(text) else text)
 
 
 def _configure(logger: Any, wanted: str) -> None:

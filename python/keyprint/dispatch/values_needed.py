@@ -53,4 +53,4 @@ class NeededValues:
 
     def _key(self, context: Context) -> Key:
         identity = fingerprint((bytes(context.resolution.fingerprint), self._options.identity()))
-        return Key(f"values needed by {self._options.name}", {"function": identity}, tool=self._options.tool)
+        return Key(f".values needed by {self._options.name}", {"function": identity}, tool=self._options.tool)

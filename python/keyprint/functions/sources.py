@@ -167,7 +167,7 @@ class Sources:
         parts = {"file": digest, "interpreter": BYTE_CODE, "flags": flags}
         if rewriter is not None:
             parts["rewriter"] = rewriter.identity
-        key = Key("source table", parts)
+        key = Key(".source table", parts)
         if self._store is not None:
             entry = self._store.get(key)
             if entry is not None:

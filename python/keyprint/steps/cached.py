@@ -280,7 +280,10 @@ class CachedStep(Chainable[_In, _Out]):
     def _read(self, entry: Entry) -> _Out:
         if self.serializer.runs_code:
             entry._check_trust()
-        return self.serializer.loads(entry[_PART])  # type: ignore[no-any-return]
+        # Serializers of others get bytes; ours read what is in memory already.
+        is_ours = self.serializer in (serializers.plain, serializers.pickle)
+        data: Any = entry.view(_PART) if is_ours else entry[_PART]
+        return self.serializer.loads(data)  # type: ignore[no-any-return]
 
     def why(self, value: _In) -> list[str]:
         """Return what changed since the nearest earlier result of this step; empty if there is none."""

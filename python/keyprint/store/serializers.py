@@ -37,7 +37,9 @@ def _plain_dumps(value: Any) -> bytes:
 
 
 def _plain_loads(data: bytes) -> Any:
-    return data[1:] if data[:1] == b"b" else plain_data.loads(data[1:], strict=True)
+    # Also of a view, which is copied once.
+    rest = bytes(memoryview(data)[1:])
+    return rest if data[:1] == b"b" else plain_data.loads(rest, strict=True)
 
 
 def _pickle_dumps(value: Any) -> bytes:

@@ -51,7 +51,7 @@ class Store(NativeStore):
         return iter(self.entries())
 
     def __len__(self) -> int:
-        return len(self.entries())
+        return self._count()
 
     def __bool__(self) -> bool:
         return True

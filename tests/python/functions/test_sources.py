@@ -200,7 +200,7 @@ def test_tables_are_kept(load: Any, tmp_path: Path) -> None:
     warm(1)
     assert warm.observations.files_parsed == 0
     names = [entry["name"] for entry in store.entries()]
-    assert names.count("source table") == 1
+    assert names.count(".source table") == 1
 
 
 def test_a_warm_process_does_not_even_load_the_parsing_half(tmp_path: Path) -> None:

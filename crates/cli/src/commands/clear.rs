@@ -1,33 +1,71 @@
-//! `keyprint clear`.
+//! `keyprint clear` and `keyprint rm`.
 
 use std::collections::HashSet;
 
 use keyprint_key::Key;
-use keyprint_store::Store;
+use keyprint_store::{Cleared, Store};
 use serde_json::json;
 
-use crate::find;
-use crate::humanize::{entries, size};
+use crate::find::{self, Wanted};
+use crate::humanize::{clean, entries, size};
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::{Done, Failure};
 
-pub(crate) fn run(store: &Store, pattern: Option<&str>, dry_run: bool, output: &mut Output<'_>) -> Done {
-    let (matched, damaged) = find::entries(store, pattern)?;
-    let (count, bytes) = if dry_run {
-        let others = if pattern.is_none() { &damaged[..] } else { &[] };
-        let all = matched.iter().map(|entry| &entry.listed).chain(others);
-        all.fold((0, 0), |(count, bytes), listed| (count + 1, bytes + listed.bytes))
+pub(crate) fn run(
+    store: &Store,
+    pattern: Option<&str>,
+    dry_run: bool,
+    output: &mut Output<'_>,
+    progress: &mut Progress<'_>,
+) -> Done {
+    let keys: Option<HashSet<Key>> = pattern.map(|pattern| {
+        let wanted = Wanted { pattern: Some(pattern), internal: false };
+        find::entries(store, wanted, progress).iter().map(|record| record.key).collect()
+    });
+    let is_wanted = |key: &Key| keys.as_ref().is_none_or(|keys| keys.contains(key));
+    let cleared = if dry_run {
+        let mut cleared = Cleared::default();
+        cleared.skipped = store.visit(|listed| {
+            if is_wanted(&listed.key) {
+                cleared.entries += 1;
+                cleared.bytes += listed.bytes;
+            }
+        });
+        cleared
     } else {
-        let keys: HashSet<Key> = matched.iter().map(|entry| entry.listed.key).collect();
-        let which = |key: &Key| keys.contains(key);
-        let which: Option<&dyn Fn(&Key) -> bool> = if pattern.is_some() { Some(&which) } else { None };
-        store.clear(which).map_err(Failure::io("cannot clear the store"))?
+        let which: Option<&dyn Fn(&Key) -> bool> = if keys.is_some() { Some(&is_wanted) } else { None };
+        let cleared = store.clear(which, |count| progress.show("removing", count, None));
+        cleared.map_err(Failure::io("cannot clear the store"))?
     };
     if output.is_json() {
-        output.value(&json!({"removed": count, "removed_bytes": bytes, "dry_run": dry_run}));
+        output.value(&json!({
+            "removed": cleared.entries,
+            "removed_bytes": cleared.bytes,
+            "skipped": cleared.skipped.count,
+            "dry_run": dry_run,
+        }));
     } else {
         let verb = if dry_run { "would remove" } else { "removed" };
-        output.line(format!("{verb} {} ({})", entries(count), size(bytes)));
+        output.line(format!("{verb} {} ({})", entries(cleared.entries), size(cleared.bytes)));
+        output.skipped(&cleared.skipped);
+    }
+    Ok(0)
+}
+
+/// Removes one entry.
+pub(crate) fn remove(store: &Store, key: &str, output: &mut Output<'_>) -> Done {
+    let find::Found { listed, notes } = find::entry(store, key)?;
+    let removed = store.remove(&listed.key).map_err(Failure::io("cannot remove the entry"))?;
+    if output.is_json() {
+        output.value(&json!({"key": listed.key.hex(), "removed": removed}));
+    } else {
+        output.line(format!(
+            "removed {} {} ({})",
+            listed.key.short(),
+            clean(notes.manifest.name()),
+            size(listed.bytes)
+        ));
     }
     Ok(0)
 }

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::Done;
-use crate::humanize::size;
+use crate::humanize::{clean, shown, size};
 use crate::output::{Look, Output};
 
 /// How bad it is.
@@ -47,10 +47,13 @@ pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
     match store.path() {
         None => findings.push(bad("directory", "there is none", "set KEYPRINT_CACHE_DIR")),
         Some(path) => {
-            findings.push(directory(path));
+            let (finding, is_writable) = directory(path);
+            findings.push(finding);
             findings.push(trust(store));
-            findings.extend(file_system(&nearest(path), store.limit()));
-            findings.push(locks(&nearest(path)));
+            findings.extend(file_system(&nearest(path), store.limit(), is_writable));
+            if is_writable {
+                findings.push(locks(&nearest(path)));
+            }
             findings.push(contents(store));
         }
     }
@@ -88,20 +91,33 @@ fn probe(directory: &Path) -> io::Result<(fs::File, PathBuf)> {
     Ok((fs::File::create_new(&path)?, path))
 }
 
-fn directory(path: &Path) -> Finding {
+/// The directory, and whether it is to be written.
+fn directory(path: &Path) -> (Finding, bool) {
     let place = nearest(path);
+    let is_store = path.join("v1").is_dir();
+    if is_store && env::READONLY.is_set() {
+        return (good("directory", format!("{} (read-only, as KEYPRINT_READONLY says)", shown(path))), false);
+    }
     match probe(&place) {
         Ok((_, probe)) => {
             let _ = fs::remove_file(probe);
             let state = if place == path { "" } else { " (not there yet; it can be made)" };
-            good("directory", format!("{}{state}", path.display()))
+            (good("directory", format!("{}{state}", shown(path))), true)
         }
-        Err(error) => bad(
-            "directory",
-            format!("`{}` cannot be written: {error}", place.display()),
-            "mend its permissions, or set KEYPRINT_CACHE_DIR to a directory of your own",
+        // A store in an image is meant to be like that.
+        Err(error) if is_store && is_refused(&error) => (
+            good("directory", format!("{} (read-only: it is used, and nothing is added)", shown(path))),
+            false,
         ),
+        Err(error) => {
+            let advice = "mend its permissions, or set KEYPRINT_CACHE_DIR to a directory of your own";
+            (bad("directory", format!("`{}` cannot be written: {error}", shown(&place)), advice), false)
+        }
     }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 fn trust(store: &Store) -> Finding {
@@ -115,7 +131,7 @@ fn trust(store: &Store) -> Finding {
     }
 }
 
-fn file_system(place: &Path, limit: u64) -> Vec<Finding> {
+fn file_system(place: &Path, limit: u64, is_writable: bool) -> Vec<Finding> {
     let (Ok(kind), Ok(space)) = (rustix::fs::statfs(place), rustix::fs::statvfs(place)) else {
         return vec![poor("file system", "cannot be looked at", "is the directory there?")];
     };
@@ -143,6 +159,9 @@ fn file_system(place: &Path, limit: u64) -> Vec<Finding> {
         ),
         name => good("file system", name),
     };
+    if !is_writable {
+        return vec![kind];
+    }
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let room = if free < limit / 10 {
         poor(
@@ -175,9 +194,15 @@ fn locks(place: &Path) -> Finding {
 }
 
 fn contents(store: &Store) -> Finding {
-    let Ok(scan) = store.scan() else {
-        return bad("contents", "cannot be listed", "mend the permissions below the directory");
-    };
+    let scan = store.scan();
+    if let Some((path, why)) = scan.skipped.first.first() {
+        let count = scan.skipped.count;
+        return poor(
+            "contents",
+            format!("{count} files or directories are passed over: {} ({})", shown(path), clean(why)),
+            "files of others are left alone; `keyprint verify` names the first ones",
+        );
+    }
     let counters = store.usage().counters;
     let summary = format!("{} entries, {}", scan.entries.len(), size(scan.bytes));
     if counters.damaged > 0 {

@@ -1,77 +1,119 @@
 //! `keyprint ls`.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::SystemTime;
 
-use keyprint_store::Store;
+use keyprint_key::Key;
+use keyprint_store::{Indexed, Listed, Store};
 use serde_json::json;
 
 use crate::Done;
 use crate::args::{Ls, Sort};
-use crate::find;
+use crate::find::{self, Wanted};
 use crate::humanize::{ago, clean, duration, entries, from_millis, size, to_millis};
-use crate::output::{Look, Output};
+use crate::output::{Look, Output, Table};
+use crate::progress::Progress;
 
-pub(crate) fn run(store: &Store, what: &Ls, output: &mut Output<'_>, now: SystemTime) -> Done {
-    let (mut matched, damaged) = find::entries(store, what.pattern.as_deref())?;
-    // Ties go by key, so that the same store is always listed the same way.
-    matched.sort_by_key(|entry| entry.listed.key);
-    match what.sort {
-        Sort::Used => matched.sort_by_key(|entry| Reverse(entry.listed.used)),
-        Sort::Size => matched.sort_by_key(|entry| Reverse(entry.listed.bytes)),
-        Sort::Age => matched.sort_by_key(|entry| Reverse(entry.notes.info.created_ms)),
-        Sort::Name => matched.sort_by(|a, b| a.notes.manifest.name().cmp(b.notes.manifest.name())),
+/// So many rows are read and aligned at a time.
+const ROWS: usize = 1000;
+
+pub(crate) fn run(
+    store: &Store,
+    what: &Ls,
+    output: &mut Output<'_>,
+    progress: &mut Progress<'_>,
+    now: SystemTime,
+) -> Done {
+    let wanted = Wanted { pattern: what.pattern.as_deref(), internal: what.all };
+    let mut records = find::entries(store, wanted, progress);
+    sort(store, what, &mut records);
+    let limit = what.limit.unwrap_or(usize::MAX);
+    let (mut count, mut passed, mut damaged) = (0, 0, 0);
+    let mut table = Table::new(&["KEY", "NAME", "SIZE", "BUILD", "BUILT", "USED"], &[2, 3]);
+    let mut rows = Vec::new();
+    for record in &records {
+        if count == limit || output.is_broken() {
+            break;
+        }
+        passed += 1;
+        let Some(listed) = store.listed(&record.key) else { continue };
+        let notes = match store.notes(&record.key) {
+            Ok(Some(Ok(notes))) => notes,
+            Ok(None) => continue,
+            Ok(Some(Err(_))) | Err(_) => {
+                damaged += 1;
+                continue;
+            }
+        };
+        if output.is_json() {
+            let row = json!({
+                "key": listed.key.hex(),
+                "name": notes.manifest.name(),
+                "bytes": listed.bytes,
+                "build_ns": notes.info.build_ns,
+                "created_ms": notes.info.created_ms,
+                "used_ms": to_millis(listed.used),
+                "parts": notes.parts.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            });
+            output.item(count, &row);
+        } else {
+            rows.push(vec![
+                listed.key.short(),
+                clean(notes.manifest.name()),
+                size(listed.bytes),
+                duration(notes.info.build_ns),
+                ago(from_millis(notes.info.created_ms), now),
+                ago(listed.used, now),
+            ]);
+            if rows.len() == ROWS {
+                table.rows(&std::mem::take(&mut rows), output);
+            }
+        }
+        count += 1;
     }
-    if what.reverse {
-        matched.reverse();
-    }
-    let total = matched.len();
-    matched.truncate(what.limit.unwrap_or(usize::MAX));
     if output.is_json() {
-        let rows = matched.iter().map(|entry| {
-            json!({
-                "key": entry.listed.key.hex(),
-                "name": entry.notes.manifest.name(),
-                "bytes": entry.listed.bytes,
-                "build_ns": entry.notes.info.build_ns,
-                "created_ms": entry.notes.info.created_ms,
-                "used_ms": to_millis(entry.listed.used),
-                "parts": entry.notes.parts.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-            })
-        });
-        output.value(&rows.collect::<Vec<_>>());
+        output.end_items(count);
         return Ok(0);
     }
-    let rows: Vec<_> = matched
-        .iter()
-        .map(|entry| {
-            vec![
-                entry.listed.key.short(),
-                clean(entry.notes.manifest.name()),
-                size(entry.listed.bytes),
-                duration(entry.notes.info.build_ns),
-                ago(from_millis(entry.notes.info.created_ms), now),
-                ago(entry.listed.used, now),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
+    if count == 0 {
         output.line(match &what.pattern {
             Some(pattern) => format!("no entry has a name like `{pattern}`"),
             None => "the store is empty".to_owned(),
         });
     } else {
-        output.table(&["KEY", "NAME", "SIZE", "BUILD", "BUILT", "USED"], &[2, 3], &rows);
+        table.rows(&rows, output);
     }
-    if total > rows.len() {
-        let more = output.look(Look::Faint, &format!("… and {} more", total - rows.len()));
+    if records.len() > passed {
+        let more = output.look(Look::Faint, &format!("… and {} more", records.len() - passed));
         output.line(more);
     }
-    if !damaged.is_empty() {
-        let count = entries(damaged.len() as u64);
-        let text = format!("{count} could not be read: `keyprint verify` says why");
+    if damaged > 0 {
+        let text = format!("{} could not be read: `keyprint verify` says why", entries(damaged));
         let text = output.look(Look::Bad, &text);
         output.line(text);
     }
     Ok(0)
+}
+
+/// Sorts entries that come the latest first. Ties stay in that order, and by key, so that the same store is always
+/// listed the same way.
+fn sort(store: &Store, what: &Ls, records: &mut [Indexed]) {
+    let mut files: HashMap<Key, Listed> = HashMap::new();
+    if matches!(what.sort, Sort::Used | Sort::Size) {
+        store.visit(|listed| {
+            files.insert(listed.key, listed);
+        });
+    }
+    match what.sort {
+        Sort::Age => {}
+        Sort::Used => records.sort_by_key(|record| Reverse(files.get(&record.key).map(|listed| listed.used))),
+        Sort::Size => {
+            records.sort_by_key(|record| Reverse(files.get(&record.key).map(|listed| listed.bytes)))
+        }
+        Sort::Name => records.sort_by(|a, b| a.name.cmp(&b.name)),
+    }
+    if what.reverse {
+        records.reverse();
+    }
 }

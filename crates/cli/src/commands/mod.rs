@@ -2,6 +2,7 @@
 
 pub(crate) mod clear;
 pub(crate) mod doctor;
+pub(crate) mod extract;
 pub(crate) mod gc;
 pub(crate) mod ls;
 pub(crate) mod path;

@@ -4,11 +4,12 @@ use std::time::SystemTime;
 
 use keyprint_store::Store;
 use serde_json::json;
+use unicode_width::UnicodeWidthStr;
 
 use crate::Done;
 use crate::find;
 use crate::humanize::{ago, clean, duration, from_millis, size, to_millis};
-use crate::output::{Look, Output};
+use crate::output::{Look, Output, padding};
 
 pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: SystemTime) -> Done {
     let find::Found { listed, notes } = find::entry(store, key)?;
@@ -44,11 +45,12 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     let heading = output.look(Look::Heading, "Components of the key");
     output.line(heading);
     let components = notes.manifest.components();
-    let width = components.iter().map(|component| component.name().chars().count()).max().unwrap_or(0);
+    let width = components.iter().map(|component| clean(component.name()).width()).max().unwrap_or(0);
     for component in components {
         let digest = output.look(Look::Key, &component.digest().short());
         let shown = component.text().unwrap_or(if component.is_secret() { "(not shown)" } else { "" });
-        output.line(format!("  {:<width$}  {digest}  {}", clean(component.name()), clean(shown)));
+        let name = clean(component.name());
+        output.line(format!("  {name}{}  {digest}  {}", padding(&name, width), clean(shown)));
         for part in component.known_parts() {
             let (path, summary) = (clean(&part.path), clean(&part.summary));
             let text = format!("  {:<width$}  {}  {path}: {summary}", "", part.digest.short());
@@ -59,9 +61,10 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     output.line("");
     let heading = output.look(Look::Heading, "Parts of the artifact");
     output.line(heading);
-    let width = notes.parts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = notes.parts.iter().map(|(name, _)| clean(name).width()).max().unwrap_or(0);
     for (name, bytes) in &notes.parts {
-        output.line(format!("  {:<width$}  {}", clean(name), size(*bytes)));
+        let name = clean(name);
+        output.line(format!("  {name}{}  {}", padding(&name, width), size(*bytes)));
     }
     if notes.metadata > 0 {
         output.line(format!("  and {} of notes", size(notes.metadata)));

@@ -3,14 +3,17 @@
 use keyprint_store::Store;
 use serde_json::json;
 
-use crate::humanize::{duration, size};
+use crate::Done;
+use crate::humanize::{duration, shown, size};
 use crate::output::{Look, Output};
-use crate::{Done, Failure};
 
-pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
+pub(crate) fn run(store: &Store, zero: bool, output: &mut Output<'_>) -> Done {
+    if zero {
+        store.zero();
+    }
     // What is there is counted; only what happened is taken from the ledger.
-    let scan = store.scan().map_err(Failure::io("cannot read the store"))?;
-    let usage = store.usage();
+    let scan = store.scan();
+    let usage = store.usage_of(&scan);
     let counters = usage.counters;
     if output.is_json() {
         output.value(&json!({
@@ -18,6 +21,8 @@ pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
             "limit": usage.limit,
             "entries": scan.entries.len(),
             "bytes": scan.bytes,
+            "other_bytes": scan.other_bytes,
+            "skipped": scan.skipped.count,
             "counters": counters,
         }));
         return Ok(0);
@@ -28,12 +33,12 @@ pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
         if asked > 0 { format!("{:.1} %", 100.0 * hits as f64 / asked as f64) } else { "-".to_owned() };
     let nanos = |nanos: i64| duration(u64::try_from(nanos).unwrap_or(0));
     let bytes = |bytes: i64| size(u64::try_from(bytes).unwrap_or(0));
-    let full = if usage.limit > 0 { 100.0 * scan.bytes as f64 / usage.limit as f64 } else { 100.0 };
-    let path = store.path().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    let full = if usage.limit > 0 { 100.0 * scan.total_bytes() as f64 / usage.limit as f64 } else { 100.0 };
+    let path = store.path().map_or_else(|| "none".to_owned(), shown);
     let rows = [
         ("Store", path),
         ("Entries", scan.entries.len().to_string()),
-        ("Size", format!("{} of {} ({full:.1} %)", size(scan.bytes), size(usage.limit))),
+        ("Size", format!("{} of {} ({full:.1} %)", size(scan.total_bytes()), size(usage.limit))),
         ("", String::new()),
         ("Hits", format!("{hits} ({rate} of {asked} lookups)")),
         ("  in memory", counters.memory_hits.to_string()),
@@ -52,5 +57,6 @@ pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
         let label = output.look(Look::Heading, &format!("{label:<18}"));
         output.line(format!("{label}{value}"));
     }
+    output.skipped(&scan.skipped);
     Ok(0)
 }

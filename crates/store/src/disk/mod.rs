@@ -3,8 +3,9 @@
 //! ```text
 //! <path>/v1/entries/ab/cdef….kpe   entries, by key
 //! <path>/v1/staging/               files that are being written; renamed into place when whole
-//! <path>/v1/locks/ab/cdef….lock    who builds which key; never deleted
+//! <path>/v1/locks/abcdef….lock     who builds which key; gone when it is built
 //! <path>/v1/quarantine/            damaged entries, put aside
+//! <path>/v1/index/a                which entries there are of a name
 //! <path>/v1/loads/                 copies that were made for loading by path
 //! <path>/v1/ledger                 sizes and statistics
 //! <path>/v1/misses.jsonl           the last misses, for `why`
@@ -15,6 +16,8 @@
 //! directory of its own beside `v1`.
 
 mod evict;
+mod holder;
+mod index;
 mod lock;
 mod scan;
 mod stage;
@@ -32,10 +35,12 @@ use crate::entry::{Entry, Origin};
 use crate::io::{Io, Stat};
 use crate::trust;
 
-pub use evict::Freed;
-pub(crate) use lock::{Attempt, Holder, KeyLock};
-pub use scan::{Listed, Notes, Scan};
-pub(crate) use stage::Published;
+pub use evict::{Eviction, Freed};
+pub(crate) use holder::{Holder, Presence};
+pub use index::Indexed;
+pub(crate) use lock::{Attempt, KeyLock, MOST_LOCKS};
+pub use scan::{Listed, Notes, Scan, Skipped};
+pub(crate) use stage::{Published, owned_name};
 
 /// How entries' names end.
 const SUFFIX: &str = "kpe";
@@ -89,6 +94,20 @@ impl Disk {
         self.readonly
     }
 
+    /// Whether an error means that nothing here can be written, now or later: a store in an image, or of somebody
+    /// else. One odd file in it does not.
+    pub(crate) fn is_unwritable(&self, error: &io::Error) -> bool {
+        use rustix::fs::{Access, access};
+        match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => true,
+            io::ErrorKind::PermissionDenied => {
+                let place = [&self.bucket, &self.root].into_iter().find(|path| path.exists());
+                place.is_some_and(|path| access(path, Access::WRITE_OK).is_err())
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn now(&self) -> SystemTime {
         (self.clock)()
     }
@@ -120,7 +139,7 @@ impl Disk {
         match self.read_once(key, &used)? {
             // A read can go wrong while the file is fine: only what is damaged twice is damaged.
             Found::Damaged(..) => self.read_once(key, &used),
-            found => Ok(found),
+            read => Ok(read),
         }
     }
 
@@ -235,7 +254,15 @@ impl Disk {
             self.io.unlink(&aside)?;
             return Ok(None);
         }
+        self.bound_quarantine();
         Ok(Some(moved.len))
+    }
+
+    /// Notes that an entry was used that was answered from memory.
+    pub(crate) fn note_use_of(&self, key: &Key) {
+        if !self.readonly {
+            let _ = self.io.touch_path(&self.entry_path(key), self.now());
+        }
     }
 }
 
@@ -253,6 +280,11 @@ pub(crate) fn unique() -> String {
 /// Whether an error means that there is nothing of that name.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether an error means that there is no room on the device, for bytes or for files.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Whether an error means that there is something which is not a file: a link, a socket.

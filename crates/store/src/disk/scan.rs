@@ -26,15 +26,52 @@ pub struct Listed {
     pub used: SystemTime,
 }
 
+/// Things that were passed over: how many, and the first of them with the reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many.
+    pub count: u64,
+    /// The first ones.
+    pub first: Vec<(PathBuf, String)>,
+}
+
+impl Skipped {
+    /// So many are named.
+    const MOST: usize = 20;
+
+    pub(crate) fn add(&mut self, path: PathBuf, why: impl ToString) {
+        self.count += 1;
+        if self.first.len() < Self::MOST {
+            self.first.push((path, why.to_string()));
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        let room = Self::MOST.saturating_sub(self.first.len());
+        self.first.extend(other.first.into_iter().take(room));
+    }
+}
+
 /// What going through a store found.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// The entries, in no order.
     pub entries: Vec<Listed>,
-    /// Files that are not ours.
-    pub foreign: Vec<PathBuf>,
     /// The bytes of all entries.
     pub bytes: u64,
+    /// What lies beside entries and counts too: what is being written, what was put aside, copies for loading.
+    pub other_bytes: u64,
+    /// Files that are not ours, and directories that cannot be read.
+    pub skipped: Skipped,
+}
+
+impl Scan {
+    /// All bytes that count towards the limit.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes + self.other_bytes
+    }
 }
 
 /// The small sections of an entry, verified; the parts were not read.
@@ -52,35 +89,101 @@ pub struct Notes {
 
 impl Disk {
     /// All entries, without reading them. Files that come and go meanwhile may or may not be seen.
-    pub(crate) fn scan(&self) -> io::Result<Scan> {
+    pub(crate) fn scan(&self) -> Scan {
         let mut scan = Scan::default();
+        let skipped = self.visit(&mut |listed| {
+            scan.bytes += listed.bytes;
+            scan.entries.push(listed);
+        });
+        scan.skipped = skipped;
+        scan.other_bytes = ["staging", "quarantine", "loads"]
+            .into_iter()
+            .flat_map(|name| {
+                let directory = self.bucket.join(name);
+                let names = self.io.list(&directory).unwrap_or_default();
+                names.into_iter().map(move |name| directory.join(name))
+            })
+            .filter_map(|path| self.io.stat(&path).ok())
+            .map(|stat| stat.len)
+            .sum();
+        scan
+    }
+
+    /// Goes through all entries, one directory at a time. What cannot be looked at is passed over.
+    pub(crate) fn visit(&self, each: &mut dyn FnMut(Listed)) -> Skipped {
+        let mut skipped = Skipped::default();
+        self.visit_names(&mut skipped, &mut |key, path, skipped| match self.io.stat(&path) {
+            Ok(stat) if stat.is_file => each(Listed { key, bytes: stat.len, used: stat.modified }),
+            Ok(_) => skipped.add(path, "not a file"),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => skipped.add(path, error),
+        });
+        skipped
+    }
+
+    /// What the directory shows of an entry.
+    pub(crate) fn listed(&self, key: &Key) -> Option<Listed> {
+        let stat = self.io.stat(&self.entry_path(key)).ok().filter(|stat| stat.is_file)?;
+        Some(Listed { key: *key, bytes: stat.len, used: stat.modified })
+    }
+
+    /// How many entries there are, by their names alone.
+    pub(crate) fn count(&self) -> u64 {
+        let mut count = 0;
+        self.visit_names(&mut Skipped::default(), &mut |_, _, _| count += 1);
+        count
+    }
+
+    /// The keys that begin with some digits, at most so many, by their names alone.
+    pub(crate) fn keys_from(&self, prefix: &str, most: usize) -> Vec<Key> {
+        let mut keys = Vec::new();
+        self.visit_shards(&mut Skipped::default(), prefix, &mut |key, _, _| {
+            if keys.len() < most && key.hex().starts_with(prefix) {
+                keys.push(key);
+            }
+        });
+        keys.sort_unstable();
+        keys
+    }
+
+    fn visit_names(&self, skipped: &mut Skipped, each: &mut dyn FnMut(Key, PathBuf, &mut Skipped)) {
+        self.visit_shards(skipped, "", each);
+    }
+
+    /// Goes through the names of entries in those directories that keys of a prefix can be in.
+    fn visit_shards(
+        &self,
+        skipped: &mut Skipped,
+        prefix: &str,
+        each: &mut dyn FnMut(Key, PathBuf, &mut Skipped),
+    ) {
         let entries = self.bucket.join("entries");
-        for shard in self.io.list(&entries)? {
+        let list = |path: &Path, skipped: &mut Skipped| {
+            self.io.list(path).unwrap_or_else(|error| {
+                skipped.add(path.to_owned(), error);
+                Vec::new()
+            })
+        };
+        for shard in list(&entries, skipped) {
             let directory = entries.join(&shard);
             // A link to elsewhere is not ours, whatever it is called.
-            let is_ours = self.io.stat(&directory).is_ok_and(|stat| stat.is_dir);
-            if !is_ours || !is_shard(&shard) {
-                scan.foreign.push(directory);
+            let is_directory = self.io.stat(&directory).is_ok_and(|stat| stat.is_dir);
+            if !is_directory || !is_shard(&shard) {
+                skipped.add(directory, "not ours");
                 continue;
             }
-            for name in self.io.list(&directory)? {
+            let name = shard.to_str().unwrap_or_default();
+            if !prefix.starts_with(name) && !name.starts_with(prefix) {
+                continue;
+            }
+            for name in list(&directory, skipped) {
                 let path = directory.join(&name);
-                let Some(key) = key_of(&shard, &name) else {
-                    scan.foreign.push(path);
-                    continue;
-                };
-                match self.io.stat(&path) {
-                    Ok(stat) if stat.is_file => {
-                        scan.bytes += stat.len;
-                        scan.entries.push(Listed { key, bytes: stat.len, used: stat.modified });
-                    }
-                    Ok(_) => scan.foreign.push(path),
-                    Err(error) if is_absent(&error) => {}
-                    Err(error) => return Err(error),
+                match key_of(&shard, &name) {
+                    Some(key) => each(key, path, skipped),
+                    None => skipped.add(path, "not ours"),
                 }
             }
         }
-        Ok(scan)
     }
 
     /// What is noted about an entry; the parts are neither read nor verified.

@@ -5,16 +5,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::disk::{Disk, is_absent, unique};
+use crate::disk::holder::Holder;
+use crate::disk::{Disk, Indexed, is_absent, unique};
 use crate::entry::Entry;
 use crate::io::Locked;
-use keyprint_key::Key;
 
-/// Younger files are left alone by the sweep: their writers may not have locked them yet.
+/// Younger files of processes that may be there are left alone by the sweep: they may not have locked them yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Damaged entries are kept this long, for whoever wants to look.
 const KEEP_ASIDE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// No more of them are kept.
+const MOST_ASIDE: usize = 32;
 
 /// Containers up to this size are written in one piece.
 const ONE_PIECE: usize = 1 << 20;
@@ -31,33 +34,35 @@ pub(crate) struct Published {
 impl Disk {
     /// Publishes an entry: a reader sees all of it, or what was there before.
     pub(crate) fn publish(&self, entry: &Entry) -> io::Result<Published> {
-        let (mut head, contents) = entry.seal();
-        let total = head.len() + contents.iter().map(|content| content.len()).sum::<usize>();
-        if total <= ONE_PIECE {
-            contents.iter().for_each(|content| head.extend_from_slice(content));
-            self.publish_pieces(entry.key(), &[&head])
-        } else {
-            let pieces: Vec<&[u8]> = std::iter::once(&*head).chain(contents).collect();
-            self.publish_pieces(entry.key(), &pieces)
-        }
-    }
-
-    fn publish_pieces(&self, key: &Key, pieces: &[&[u8]]) -> io::Result<Published> {
         if self.readonly {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
-        let path = self.entry_path(key);
+        let (mut head, contents) = entry.seal();
+        let total = head.len() + contents.iter().map(|content| content.len()).sum::<usize>();
+        let pieces: Vec<&[u8]> = if total <= ONE_PIECE {
+            contents.iter().for_each(|content| head.extend_from_slice(content));
+            vec![&head]
+        } else {
+            std::iter::once(&*head).chain(contents).collect()
+        };
+        let path = self.entry_path(entry.key());
         let (staged, file) = self.stage()?;
-        // Whatever fails from here on, nothing of it may stay behind.
-        self.fill(&staged, &file, pieces).and_then(|()| self.place(&staged, &path)).inspect_err(|_| {
+        let fill = || {
+            self.fill(&staged, &file, &pieces)?;
+            // Not being found by its name is no reason not to store it; and the next who makes room sees to it.
+            let _ = self.index_add(&Indexed::new(entry.key(), &entry.name(), entry.info().created_ms));
+            self.place(&staged, &path)
+        };
+        // Whatever fails, nothing of it may stay behind.
+        fill().inspect_err(|_| {
             let _ = self.io.unlink(&staged);
         })
     }
 
     /// A new file in `staging`, locked as long as it is open.
-    fn stage(&self) -> io::Result<(PathBuf, File)> {
+    pub(crate) fn stage(&self) -> io::Result<(PathBuf, File)> {
         let directory = self.bucket.join("staging");
-        let path = directory.join(unique());
+        let path = directory.join(owned_name());
         let file = match self.io.create(&path) {
             Err(error) if is_absent(&error) => {
                 self.io.mkdir(&directory)?;
@@ -109,24 +114,55 @@ impl Disk {
         }
     }
 
-    /// Removes what dead writers left behind, and damaged entries that nobody looked at. Returns how many.
-    pub(crate) fn sweep(&self) -> io::Result<u64> {
-        let mut swept = 0;
-        for (directory, age) in [("staging", YOUNG), ("loads", YOUNG), ("quarantine", KEEP_ASIDE)] {
+    /// Removes what dead writers left behind, locks that nobody holds, and damaged entries that nobody looked at;
+    /// all of these, if room is needed. Returns how many. What cannot be looked at or removed stays.
+    pub(crate) fn sweep(&self, needs_room: bool) -> u64 {
+        let keep_aside = if needs_room { Duration::ZERO } else { KEEP_ASIDE };
+        let mut swept = self.sweep_locks();
+        for (directory, age) in [("staging", YOUNG), ("loads", YOUNG), ("quarantine", keep_aside)] {
             let directory = self.bucket.join(directory);
-            for name in self.io.list(&directory)? {
-                let path = directory.join(name);
-                let Ok(stat) = self.io.stat(&path) else { continue };
-                // A file from the future was written under another clock: its age says nothing.
-                let old = self.now().duration_since(stat.modified).is_ok_and(|since| since >= age);
-                // What has no lock (a directory, a link that was put aside) has no owner either.
-                let abandoned = !stat.is_file || self.abandoned(&path);
-                if old && abandoned && self.io.remove_any(&path).is_ok() {
-                    swept += 1;
-                }
+            for name in self.io.list(&directory).unwrap_or_default() {
+                swept += u64::from(self.sweep_file(&directory.join(name), age));
             }
         }
-        Ok(swept)
+        // Files of the ledger that somebody began to replace, and the secret of earlier versions: others may read it.
+        for name in self.io.list(&self.bucket).unwrap_or_default() {
+            let text = name.to_str().unwrap_or_default();
+            if text.starts_with("ledger-") || text == "secret" || text.starts_with("secret-") {
+                let age = if text == "secret" { Duration::ZERO } else { YOUNG };
+                swept += u64::from(self.sweep_file(&self.bucket.join(name), age));
+            }
+        }
+        swept
+    }
+
+    /// Removes a file that nobody needs any more.
+    fn sweep_file(&self, path: &Path, age: Duration) -> bool {
+        let Ok(stat) = self.io.stat(path) else { return false };
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // A file from the future was written under another clock: its age says nothing.
+        let old = age.is_zero() || self.now().duration_since(stat.modified).is_ok_and(|since| since >= age);
+        // What has no lock (a directory, a link that was put aside) has no owner either.
+        let abandoned = !stat.is_file || self.abandoned(path);
+        (old || Holder::is_gone(name)) && abandoned && self.io.remove_any(path).is_ok()
+    }
+
+    /// Keeps no more damaged entries than there is a use for: the oldest go.
+    pub(crate) fn bound_quarantine(&self) {
+        let aside = self.bucket.join("quarantine");
+        let names = self.io.list(&aside).unwrap_or_default();
+        if names.len() <= MOST_ASIDE {
+            return;
+        }
+        let mut files: Vec<_> = names
+            .into_iter()
+            .filter_map(|name| Some((self.io.stat(&aside.join(&name)).ok()?.modified, aside.join(name))))
+            .collect();
+        files.sort_unstable();
+        let excess = files.len().saturating_sub(MOST_ASIDE);
+        for (_, path) in &files[..excess] {
+            let _ = self.io.remove_any(path);
+        }
     }
 
     /// Whether nobody holds the lock of a file.
@@ -136,4 +172,9 @@ impl Disk {
             .and_then(|file| self.io.try_lock(&file, path))
             .is_ok_and(|locked| matches!(locked, Locked::Yes))
     }
+}
+
+/// A new name that tells which process it is of, where that can be told.
+pub(crate) fn owned_name() -> String {
+    Holder::this().map_or_else(unique, |holder| format!("{}-{}", holder.tag(), unique()))
 }

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use keyprint_key::{Key, Manifest};
 
-use crate::disk::{Attempt, Disk, Holder, KeyLock};
+use crate::disk::{Attempt, Disk, Holder, KeyLock, MOST_LOCKS, Presence, is_full};
 use crate::entry::{Artifact, Entry, Info};
 use crate::flight::Role;
 use crate::notice::Notice;
 use crate::progress::{TerminalProgress, Waiting};
+use crate::store::waits::{Building, WaitingFor, is_circular};
 use crate::store::{Store, signed};
 use crate::tier::{Lease, Leased};
 
@@ -84,8 +85,9 @@ impl How {
     }
 }
 
-/// Whoever gets a lock says so in its file well within this time.
-const SIGNING: Duration = Duration::from_secs(2);
+/// A holder that is gone or stopped for this long is not waited for any more. Whoever gets a lock after it says so in
+/// its file well within this time.
+const ABSENCE: Duration = Duration::from_secs(2);
 
 type Watch<'a, E> = &'a mut dyn FnMut(&Waiting<'_>) -> Result<(), E>;
 
@@ -126,22 +128,33 @@ impl Store {
         let start = Instant::now();
         let deadline =
             start.checked_add(self.wait).unwrap_or_else(|| start + Duration::from_secs(u32::MAX.into()));
-        loop {
-            let process = Some(std::process::id());
-            let tick = &mut || watch(&Waiting { name: request.name, process, since: start.elapsed() });
-            match self.flights.join(&request.key, deadline, tick)? {
-                Role::Lead(leading) => {
-                    let outcome = self.lead(request, build, start, deadline, watch)?;
-                    leading.land(&outcome.entry);
-                    return Ok(outcome);
+        let process = Some(std::process::id());
+        let mut circular = false;
+        let role = {
+            let mut waiting_for = None;
+            let mut tick = || {
+                // Those who build something may wait for it in another process.
+                waiting_for.get_or_insert_with(|| WaitingFor::begin(&request.key));
+                circular = self.disk.as_ref().is_some_and(|disk| is_circular(disk, &request.key));
+                if circular {
+                    return Err(None);
                 }
-                Role::Use(entry) => {
-                    self.count(|counters| counters.waits += 1);
-                    return Ok(Outcome { entry, how: How::Waited });
-                }
-                Role::Again => {}
-                Role::Alone => return self.build_alone(request, build, start, process),
+                watch(&Waiting { name: request.name, process, since: start.elapsed() }).map_err(Some)
+            };
+            self.flights.join(&request.key, deadline, &mut tick)
+        };
+        match role {
+            Ok(Role::Lead(leading)) => {
+                let outcome = self.lead(request, build, start, deadline, watch)?;
+                leading.land(&outcome.entry);
+                Ok(outcome)
             }
+            Ok(Role::Use(entry)) => {
+                self.count(|counters| counters.waits += 1);
+                Ok(Outcome { entry, how: How::Waited })
+            }
+            Ok(Role::Alone) | Err(None) => self.build_alone(request, build, start, process),
+            Err(Some(error)) => Err(error),
         }
     }
 
@@ -174,10 +187,10 @@ impl Store {
         deadline: Instant,
         watch: Watch<'_, E>,
     ) -> Result<Outcome, E> {
-        let lock = match self.disk.as_ref().filter(|disk| !disk.readonly()) {
+        let building = match self.writable() {
             None => None,
             Some(disk) => match self.wait_for_lock(disk, request, start, deadline, watch)? {
-                Turn::Ours(lock) => lock,
+                Turn::Ours(lock) => lock.map(|lock| Building::begin(disk, &request.key, lock)),
                 Turn::Theirs(outcome) => return Ok(outcome),
                 Turn::Never(process) => return self.build_alone(request, build, start, process),
             },
@@ -192,7 +205,9 @@ impl Store {
         };
         let built = self.build(request, build);
         drop(leases);
-        drop(lock);
+        if let (Err(_), Some(building)) = (&built, &building) {
+            building.note_failure();
+        }
         built
     }
 
@@ -205,15 +220,28 @@ impl Store {
         deadline: Instant,
         watch: Watch<'_, E>,
     ) -> Result<Turn, E> {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let mut deadline = deadline;
         let mut pause = Pause::default();
-        let mut dead: Option<(Holder, Instant)> = None;
+        let mut absent: Option<(Holder, Instant)> = None;
         let mut which = 0;
+        let (mut gave_up, mut has_freed) = (false, false);
+        let mut attempts = disk.lock_of(&request.key, which);
+        let mut waiting_for = None;
         loop {
-            let holder = match disk.try_lock(&request.key, which) {
-                Ok(Attempt::Held(lock)) => return Ok(Turn::Ours(Some(lock))),
-                Ok(Attempt::Busy(holder)) => holder,
+            let note = match attempts.attempt() {
+                Ok(Attempt::Held(lock)) => {
+                    self.count(|counters| counters.private_builds += i64::from(gave_up));
+                    return Ok(Turn::Ours(Some(lock)));
+                }
+                Ok(Attempt::Failed) => return Ok(Turn::Never(None)),
+                Ok(Attempt::Busy(note)) => note,
+                Err(error) if is_full(&error) && !has_freed && self.free_device(disk, &request.key, 0) => {
+                    has_freed = true;
+                    continue;
+                }
                 Err(error) => {
-                    self.notices.say(&Notice::Lock(disk.bucket().join("locks"), error));
+                    self.cannot_write(disk, Notice::Lock(disk.bucket().join("locks"), error));
                     return Ok(Turn::Ours(None));
                 }
             };
@@ -222,19 +250,33 @@ impl Store {
             {
                 return Ok(Turn::Theirs(outcome));
             }
-            let process = holder.as_ref().map(|holder| holder.process);
-            // A dead holder's lock is free, unless a child of it has the file open. Whoever got the
-            // lock after it may not have signed yet, so the name of the dead must stay for a while.
-            dead = holder.filter(Holder::is_dead).map(|holder| match dead.take() {
-                Some((same, since)) if same == holder => (same, since),
-                _ => (holder, Instant::now()),
-            });
-            if Instant::now() >= deadline {
+            let process = note.holder.as_ref().map(|holder| holder.process);
+            waiting_for.get_or_insert_with(|| WaitingFor::begin(&request.key));
+            if is_circular(disk, &request.key) {
                 return Ok(Turn::Never(process));
             }
-            if dead.as_ref().is_some_and(|(_, since)| since.elapsed() >= SIGNING) {
-                // All who wait go on to the next lock, so that one of them builds.
-                (which, dead) = (which + 1, None);
+            // A dead holder's lock is free, unless a child of it has the file open. Whoever got the
+            // lock after it may not have signed yet, so the name of the dead must stay for a while.
+            absent =
+                note.holder.filter(|holder| holder.presence() != Presence::There).map(|holder| match absent
+                    .take()
+                {
+                    Some((same, since)) if same == holder => (same, since),
+                    _ => (holder, Instant::now()),
+                });
+            let is_absent = absent.as_ref().is_some_and(|(_, since)| since.elapsed() >= ABSENCE);
+            let is_late = Instant::now() >= deadline;
+            if is_absent || is_late {
+                if which + 1 == MOST_LOCKS || patience.is_zero() {
+                    return Ok(Turn::Never(process));
+                }
+                if is_late {
+                    self.notices.say(&Notice::Waited { name: request.name.to_owned(), process });
+                }
+                gave_up |= is_late;
+                // All who wait go on to the next lock, so that one of them builds, and the others wait for that one.
+                (which, absent, deadline) = (which + 1, None, Instant::now() + patience);
+                attempts = disk.lock_of(&request.key, which);
                 continue;
             }
             watch(&Waiting { name: request.name, process, since: start.elapsed() })?;
@@ -344,7 +386,7 @@ enum Turn {
     Ours(Option<KeyLock>),
     /// Somebody else did.
     Theirs(Outcome),
-    /// Nobody lets this process have its turn.
+    /// Nobody lets this process have its turn, or whoever had it failed: it builds by itself.
     Never(Option<u32>),
 }
 

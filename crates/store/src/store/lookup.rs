@@ -7,11 +7,14 @@ use std::time::Instant;
 use keyprint_key::Key;
 
 use crate::disk::{Disk, Found};
-use crate::entry::{Entry, Origin};
+use crate::entry::{Entry, Origin, millis};
 use crate::ledger::Counters;
 use crate::notice::Notice;
 use crate::store::{How, Outcome, Outer, Store, signed};
 use crate::tier::{Tier, TierError};
+
+/// The use of what memory answers is noted on the disk to about this precision, in milliseconds.
+const NOTE_EVERY: u64 = 60_000;
 
 /// What was counted is written down after so many lookups; builds are written down at once.
 const FLUSH_EVERY: u32 = 256;
@@ -20,23 +23,30 @@ impl Store {
     /// Asks the tiers in turn. What an outer one has is kept by the inner ones.
     pub(super) fn lookup(&self, key: &Key) -> Option<Outcome> {
         let start = Instant::now();
-        let found = self.lookup_memory(key, start).or_else(|| self.lookup_disk(key, start));
-        found.or_else(|| self.lookup_tiers(key, start))
+        let outcome = self.lookup_memory(key, start).or_else(|| self.lookup_disk(key, start));
+        outcome.or_else(|| self.lookup_tiers(key, start))
     }
 
     /// Asks memory.
     pub(super) fn lookup_memory(&self, key: &Key, start: Instant) -> Option<Outcome> {
         let entry = self.memory.get(key)?;
+        // What is used all the time must not be the first to go from the disk because memory answers.
+        if entry.note_use(millis((self.clock)()), NOTE_EVERY)
+            && let Some(disk) = self.writable()
+        {
+            disk.note_use_of(key);
+        }
         self.count_hit(&entry, start, |counters| counters.memory_hits += 1);
         Some(Outcome { entry, how: How::Memory })
     }
 
     /// Asks the local disk.
     pub(super) fn lookup_disk(&self, key: &Key, start: Instant) -> Option<Outcome> {
-        let disk = self.disk.as_ref()?;
+        let disk = self.disk.as_ref().filter(|_| !self.recache)?;
         match disk.read(key) {
             Ok(Found::Entry(entry)) => {
                 let entry = Arc::new(*entry);
+                entry.note_use(millis((self.clock)()), 0);
                 let bytes = signed(entry.len());
                 self.count_hit(&entry, start, |counters| {
                     counters.disk_hits += 1;
@@ -60,19 +70,20 @@ impl Store {
     }
 
     pub(super) fn put_aside(&self, disk: &Disk, key: &Key, identity: (u64, u64)) {
-        if disk.readonly() {
+        if self.writable().is_none() {
             return;
         }
         match disk.put_aside(key, identity) {
-            Ok(Some(bytes)) => self.count_size(-1, -signed(bytes)),
+            // Its bytes are still there, aside.
+            Ok(Some(_)) => self.count_size(-1, 0),
             Ok(None) => {}
-            Err(error) => self.notices.say(&Notice::Write(disk.entry_path(key), error)),
+            Err(error) => self.cannot_write(disk, Notice::Write(disk.entry_path(key), error)),
         }
     }
 
     /// Asks the tiers beyond the local disk.
     pub(super) fn lookup_tiers(&self, key: &Key, start: Instant) -> Option<Outcome> {
-        for outer in &self.tiers {
+        for outer in self.tiers.iter().filter(|_| !self.recache) {
             let Some(container) = self.ask(outer, |tier| tier.get(key)).flatten() else { continue };
             match Entry::from_container(key, container, Origin::Tier) {
                 Ok(entry) => {
@@ -103,6 +114,10 @@ impl Store {
         }
         match question(&*outer.tier) {
             Ok(answer) => Some(answer),
+            Err(TierError::Entry(why)) => {
+                self.notices.say(&Notice::TierEntry(outer.tier.name().to_owned(), why));
+                None
+            }
             Err(error) => {
                 outer.left_out.store(true, Ordering::Relaxed);
                 self.notices.say(&Notice::Tier(outer.tier.name().to_owned(), error.to_string()));

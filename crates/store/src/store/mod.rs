@@ -4,10 +4,11 @@ mod build;
 mod lookup;
 mod publish;
 mod upkeep;
+mod waits;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,13 +30,19 @@ use crate::trust;
 use crate::trust::TrustError;
 
 pub use build::{How, Outcome, Request};
-pub use upkeep::{Usage, Verified};
+pub use upkeep::{Cleared, Usage, Verified};
 
 /// Artifacts under keys. See the [crate's documentation](crate).
 ///
 /// Shared between threads by reference. It does not survive a `fork`: open it again in the child.
 pub struct Store {
     disk: Option<Disk>,
+    /// Whether the disk turned out not to be writable at all.
+    unwritable: AtomicBool,
+    /// Whether everything is built once more.
+    recache: bool,
+    /// Where the user's secret is.
+    private: Option<PathBuf>,
     memory: Memory,
     tiers: Vec<Outer>,
     flights: Flights<Key, Arc<Entry>>,
@@ -88,6 +95,11 @@ impl Store {
     #[must_use]
     pub fn open(config: Config) -> Self {
         let notices = Notices::new(Arc::clone(&config.notify));
+        let config = if config.disabled {
+            Config { path: Some(PathBuf::new()), shared: Vec::new(), tiers: Vec::new(), ..config }
+        } else {
+            config
+        };
         let Config { io, clock, .. } = &config;
         let disk = config.path.as_deref().filter(|path| !path.as_os_str().is_empty()).map(|path| {
             Disk::new(absolute(path), io.clone(), Arc::clone(clock), config.readonly, config.sync)
@@ -108,6 +120,9 @@ impl Store {
             flights: Flights::default(),
             loads: Loads::default(),
             notices,
+            unwritable: AtomicBool::new(false),
+            recache: config.recache,
+            private: config.private.clone(),
             room: Mutex::default(),
             limit: config.size,
             wait: config.wait,
@@ -137,11 +152,11 @@ impl Store {
     /// The entry of a key, and which tier had it.
     #[must_use]
     pub fn find(&self, key: &Key) -> Option<Outcome> {
-        let found = self.lookup(key);
-        if found.is_none() {
+        let outcome = self.lookup(key);
+        if outcome.is_none() {
             self.count(|counters| counters.misses += 1);
         }
-        found
+        outcome
     }
 
     /// The entry of a key, if memory has it; nothing else is asked.
@@ -259,6 +274,29 @@ impl Store {
 
     pub(crate) fn disk(&self) -> Option<&Disk> {
         self.disk.as_ref()
+    }
+
+    /// The local disk, if it is to be written.
+    pub(crate) fn writable(&self) -> Option<&Disk> {
+        self.disk.as_ref().filter(|disk| !disk.readonly() && !self.unwritable.load(Ordering::Relaxed))
+    }
+
+    /// Says that the disk could not be written: once and quietly if that is how it is, as in an image.
+    pub(crate) fn cannot_write(&self, disk: &Disk, notice: Notice) {
+        let (Notice::Write(_, error) | Notice::Lock(_, error)) = &notice else {
+            return self.notices.say(&notice);
+        };
+        if disk.is_unwritable(error) {
+            self.unwritable.store(true, Ordering::Relaxed);
+            self.notices.say(&Notice::Unwritable(disk.root().to_owned()));
+        } else {
+            self.notices.say(&notice);
+        }
+    }
+
+    /// Where the user's secret is.
+    pub(crate) fn private(&self) -> Option<&Path> {
+        self.private.as_deref()
     }
 
     fn io(&self) -> crate::io::Io {

@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use keyprint_key::Key;
 use serde::Serialize;
 
 use crate::container::Damage;
-use crate::disk::{Disk, Found, Freed, Notes, Published, Scan};
+use crate::disk::{Disk, Eviction, Found, Freed, Indexed, Listed, Notes, Scan, Skipped};
 use crate::history::Miss;
 use crate::ledger::Counters;
 use crate::notice::Notice;
@@ -18,13 +18,14 @@ use crate::store::{Store, signed};
 /// The directory is counted anew after this long, in case the ledger lost something.
 const COUNT_ANEW: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What this process knows about how full the store is.
+/// Somebody else who makes room is waited for this long.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(5);
+
+/// What this process knows about the directory.
 #[derive(Default)]
 pub(super) struct Room {
-    /// The bytes on disk when the ledger was last read.
-    known: Option<u64>,
-    /// What this process published since.
-    since: u64,
+    /// Whether it was counted, by this process or by another one, not long ago.
+    is_counted: bool,
 }
 
 /// How full a store is, and what it did.
@@ -47,47 +48,89 @@ pub struct Verified {
     pub damaged: Vec<(PathBuf, Damage)>,
     /// Entries that could not be read.
     pub unreadable: Vec<(PathBuf, io::Error)>,
-    /// Files that are not ours.
-    pub foreign: Vec<PathBuf>,
+    /// Files that are not ours, and directories that cannot be read.
+    pub skipped: Skipped,
+}
+
+/// What clearing came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// How many entries went.
+    pub entries: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// What could not be looked at, or not be removed.
+    pub skipped: Skipped,
 }
 
 impl Store {
-    /// Takes note of a new entry, and makes room if there is too much by now.
-    pub(crate) fn settle(&self, disk: &Disk, key: &Key, published: Published) {
-        let Published { bytes, replaced } = published;
-        self.count(|counters| counters.written_bytes += signed(bytes));
-        self.count_size(i64::from(replaced.is_none()), signed(bytes) - signed(replaced.unwrap_or(0)));
-        // At once: a process may end without a word, and others must know how full the store is.
-        self.flush();
-        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        room.since += bytes;
-        let first = room.known.is_none();
-        let anew = first && !disk.counted_within(COUNT_ANEW);
-        if !anew && (first || room.since > self.limit / 64) {
-            let counters = self.counters();
-            *room = Room { known: Some(u64::try_from(counters.bytes).unwrap_or(0)), since: 0 };
+    /// Announces an entry that is about to be written, and makes room if there would be too much. What is announced
+    /// counts at once, so that several who write at the same time know of each other.
+    pub(crate) fn reserve(&self, disk: &Disk, key: &Key, bytes: u64) {
+        self.count_size(1, signed(bytes));
+        self.flush_soon();
+        let is_counted = {
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut room.is_counted, true) || disk.counted_within(COUNT_ANEW)
+        };
+        if is_counted && !self.is_over(self.limit) {
+            return;
         }
-        let estimate = room.known.unwrap_or(0).saturating_add(room.since);
-        if anew || estimate > self.limit {
-            match self.make_room(disk, self.limit, Some(key)) {
-                Ok(Some(freed)) => *room = Room { known: Some(freed.left_bytes), since: 0 },
-                // Somebody else is at it: ask again after the next entry.
-                Ok(None) => *room = Room::default(),
+        let deadline = Instant::now() + WAIT_FOR_ROOM;
+        loop {
+            let mut progress = |_, _| ();
+            let what = Eviction {
+                limit: self.limit,
+                needed: bytes,
+                unused_for: None,
+                keep: Some(key),
+                dry_run: false,
+                progress: &mut progress,
+            };
+            match self.evict(disk, what) {
+                // The announcement was not among what was counted.
+                Ok(Some(_)) => return self.count_size(1, signed(bytes)),
+                // Somebody else is at it.
+                Ok(None) if Instant::now() < deadline && self.is_over(self.limit) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Ok(None) => return,
                 Err(error) => {
-                    *room = Room { known: Some(0), since: 0 };
-                    self.notices.say(&Notice::Write(disk.bucket().to_owned(), error));
+                    return self.cannot_write(disk, Notice::Write(disk.bucket().to_owned(), error));
                 }
             }
         }
     }
 
-    fn make_room(&self, disk: &Disk, limit: u64, keep: Option<&Key>) -> io::Result<Option<Freed>> {
-        let Some(freed) = disk.make_room(limit, keep)? else { return Ok(None) };
-        self.count(|counters| {
-            counters.evicted += signed(freed.entries);
-            counters.evicted_bytes += signed(freed.bytes);
-        });
-        self.reconcile(freed.left_entries, freed.left_bytes);
+    fn is_over(&self, limit: u64) -> bool {
+        u64::try_from(self.counters().bytes).unwrap_or(0) > limit
+    }
+
+    /// Removes what was used least until an entry fits on a device that is full. Says whether there was anything; what
+    /// was announced does not count any more then.
+    pub(super) fn free_device(&self, disk: &Disk, key: &Key, bytes: u64) -> bool {
+        let there = disk.scan().total_bytes();
+        let mut progress = |_, _| ();
+        let what = Eviction {
+            limit: there.saturating_sub(bytes.max(there / 16)),
+            needed: 0,
+            unused_for: None,
+            keep: Some(key),
+            dry_run: false,
+            progress: &mut progress,
+        };
+        matches!(self.evict(disk, what), Ok(Some(freed)) if freed.entries + freed.swept > 0)
+    }
+
+    fn evict(&self, disk: &Disk, mut what: Eviction<'_>) -> io::Result<Option<Freed>> {
+        let Some(freed) = disk.make_room(&mut what)? else { return Ok(None) };
+        if !what.dry_run {
+            self.count(|counters| {
+                counters.evicted += signed(freed.entries);
+                counters.evicted_bytes += signed(freed.bytes);
+            });
+            self.reconcile(freed.left_entries, freed.left_bytes);
+        }
         Ok(Some(freed))
     }
 
@@ -115,9 +158,7 @@ impl Store {
 
     /// Writes down what this process counted.
     pub fn flush(&self) {
-        if let (Some(ledger), Some(disk)) = (&self.ledger, &self.disk)
-            && !disk.readonly()
-        {
+        if let (Some(ledger), Some(_)) = (&self.ledger, self.writable()) {
             // Statistics are worth no warning.
             let _ = ledger.flush();
         }
@@ -129,27 +170,109 @@ impl Store {
         Usage { limit: self.limit, counters: self.counters() }
     }
 
-    /// Sweeps, and removes the least recently used entries until at most `limit` bytes are left.
-    /// `None` if somebody else is at it.
+    /// The same, with entries and bytes as a scan counted them. What others know is set right on the way.
+    #[must_use]
+    pub fn usage_of(&self, scan: &Scan) -> Usage {
+        let (entries, bytes) = (scan.entries.len() as u64, scan.total_bytes());
+        if self.writable().is_some() {
+            self.reconcile(entries, bytes);
+        }
+        let mut usage = self.usage();
+        (usage.counters.entries, usage.counters.bytes) = (signed(entries), signed(bytes));
+        usage
+    }
+
+    /// Writes down what this process counted, and waits a little for others who do.
+    fn flush_soon(&self) {
+        if let (Some(ledger), Some(_)) = (&self.ledger, self.writable()) {
+            let _ = ledger.flush_within(Duration::from_millis(20));
+        }
+    }
+
+    /// Sets what was counted to nothing, but for how full the store is.
+    pub fn zero(&self) {
+        let counters = self.counters();
+        self.count(|pending| {
+            let entries = pending.entries;
+            let bytes = pending.bytes;
+            *pending = pending.minus(&counters);
+            (pending.entries, pending.bytes) = (entries, bytes);
+        });
+        self.flush();
+    }
+
+    /// Sweeps, and removes the least recently used entries until at most `limit` bytes are left, and those that were
+    /// not used for a time. `None` if somebody else is at it.
     ///
     /// # Errors
     ///
-    /// If the directory cannot be read or written.
-    pub fn gc(&self, limit: Option<u64>) -> io::Result<Option<Freed>> {
+    /// If the directory cannot be written.
+    pub fn gc(
+        &self,
+        limit: Option<u64>,
+        unused_for: Option<Duration>,
+        dry_run: bool,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> io::Result<Option<Freed>> {
+        let limit = limit.unwrap_or(self.limit);
         match &self.disk {
-            Some(disk) if disk.readonly() => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
-            Some(disk) => self.make_room(disk, limit.unwrap_or(self.limit), None),
+            Some(disk) if disk.readonly() && !dry_run => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            Some(disk) => {
+                self.evict(disk, Eviction { limit, needed: 0, unused_for, keep: None, dry_run, progress })
+            }
             None => Ok(Some(Freed::default())),
         }
     }
 
-    /// All entries on the local disk, in no order.
-    ///
-    /// # Errors
-    ///
-    /// If the directory cannot be read.
-    pub fn scan(&self) -> io::Result<Scan> {
-        self.disk.as_ref().map_or_else(|| Ok(Scan::default()), Disk::scan)
+    /// All entries on the local disk, in no order. What cannot be looked at is passed over.
+    #[must_use]
+    pub fn scan(&self) -> Scan {
+        self.disk.as_ref().map(Disk::scan).unwrap_or_default()
+    }
+
+    /// Goes through all entries on the local disk, in no order, without keeping them in memory.
+    pub fn visit(&self, mut each: impl FnMut(Listed)) -> Skipped {
+        self.disk.as_ref().map(|disk| disk.visit(&mut each)).unwrap_or_default()
+    }
+
+    /// How many entries the local disk has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.disk.as_ref().map_or(0, Disk::count)
+    }
+
+    /// Whether the local disk has no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The keys on the local disk that begin with some hexadecimal digits, at most so many.
+    #[must_use]
+    pub fn keys_from(&self, prefix: &str, most: usize) -> Vec<Key> {
+        self.disk.as_ref().map(|disk| disk.keys_from(prefix, most)).unwrap_or_default()
+    }
+
+    /// What a directory shows of an entry on the local disk, if there is one.
+    #[must_use]
+    pub fn listed(&self, key: &Key) -> Option<Listed> {
+        self.disk.as_ref()?.listed(key)
+    }
+
+    /// The entries that the index knows, the latest first; some may be gone by now. `None` if the index does not
+    /// know all of them and could not be made to.
+    #[must_use]
+    pub fn indexed(&self, progress: &mut dyn FnMut(usize, usize)) -> Option<Vec<Indexed>> {
+        let disk = self.disk.as_ref()?;
+        let is_known =
+            disk.is_indexed() || self.writable().is_some() && disk.index_anew(progress).unwrap_or(false);
+        is_known.then(|| disk.index_all())
+    }
+
+    /// The entries of a name that the index knows, the latest first, at most so many.
+    #[must_use]
+    pub fn indexed_as(&self, name: &str, most: usize) -> Vec<Indexed> {
+        self.disk.as_ref().map(|disk| disk.index_of(name, most)).unwrap_or_default()
     }
 
     /// What is noted about an entry on the local disk, without reading its parts.
@@ -168,14 +291,10 @@ impl Store {
     }
 
     /// Reads every entry on the local disk and puts aside those that are damaged, unless `keep`.
-    ///
-    /// # Errors
-    ///
-    /// If the directory cannot be read.
-    pub fn verify(&self, keep: bool, mut progress: impl FnMut(usize, usize)) -> io::Result<Verified> {
-        let Some(disk) = &self.disk else { return Ok(Verified::default()) };
-        let Scan { entries, foreign, .. } = disk.scan()?;
-        let mut verified = Verified { foreign, ..Verified::default() };
+    pub fn verify(&self, keep: bool, mut progress: impl FnMut(usize, usize)) -> Verified {
+        let Some(disk) = &self.disk else { return Verified::default() };
+        let Scan { entries, skipped, .. } = disk.scan();
+        let mut verified = Verified { skipped, ..Verified::default() };
         for (at, listed) in entries.iter().enumerate() {
             progress(at, entries.len());
             let path = disk.entry_path(&listed.key);
@@ -203,34 +322,49 @@ impl Store {
                 Err(error) => verified.unreadable.push((path, error)),
             }
         }
-        Ok(verified)
+        verified
     }
 
-    /// Removes entries for which `which` says so; all, and everything put aside, without it.
-    /// Returns how many, and their bytes.
+    /// Removes entries for which `which` says so; all, and everything put aside, without it. What cannot be removed
+    /// stays, and is named.
     ///
     /// # Errors
     ///
-    /// If the directory cannot be read or an entry cannot be removed.
-    pub fn clear(&self, which: Option<&dyn Fn(&Key) -> bool>) -> io::Result<(u64, u64)> {
+    /// If nothing may be written.
+    pub fn clear(
+        &self,
+        which: Option<&dyn Fn(&Key) -> bool>,
+        mut progress: impl FnMut(u64),
+    ) -> io::Result<Cleared> {
         self.memory.clear();
-        let Some(disk) = &self.disk else { return Ok((0, 0)) };
+        let mut cleared = Cleared::default();
+        let Some(disk) = &self.disk else { return Ok(cleared) };
         if disk.readonly() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
-        let mut removed = (0, 0);
-        for listed in disk.scan()?.entries {
-            if which.is_none_or(|which| which(&listed.key))
-                && let Some(bytes) = disk.remove(&listed.key)?
-            {
-                removed = (removed.0 + 1, removed.1 + bytes);
+        let mut failed = Skipped::default();
+        cleared.skipped = disk.visit(&mut |listed| {
+            if which.is_none_or(|which| which(&listed.key)) {
+                match disk.remove(&listed.key) {
+                    Ok(Some(bytes)) => {
+                        cleared.entries += 1;
+                        cleared.bytes += bytes;
+                        progress(cleared.entries);
+                    }
+                    Ok(None) => {}
+                    Err(error) => failed.add(disk.entry_path(&listed.key), error),
+                }
             }
-        }
+        });
         if which.is_none() {
-            disk.forget()?;
+            disk.forget(&mut failed);
+            let Scan { entries, bytes, other_bytes, .. } = disk.scan();
+            self.reconcile(entries.len() as u64, bytes + other_bytes);
+        } else {
+            self.count_size(-signed(cleared.entries), -signed(cleared.bytes));
+            self.flush();
         }
-        self.count_size(-signed(removed.0), -signed(removed.1));
-        self.flush();
-        Ok(removed)
+        cleared.skipped.merge(failed);
+        Ok(cleared)
     }
 }

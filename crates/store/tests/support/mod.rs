@@ -40,7 +40,8 @@ pub fn key(number: u64) -> Key {
 
 /// A store without memory tier, so that every hit comes from the disk; notices are collected.
 pub fn config(path: &Path) -> Config {
-    Config { memory: 0, sync: false, notify: Arc::new(|_| ()), ..Config::at(path) }
+    let private = Some(path.with_extension("private"));
+    Config { memory: 0, sync: false, private, notify: Arc::new(|_| ()), ..Config::at(path) }
 }
 
 pub fn store(path: &Path) -> Store {
@@ -56,8 +57,8 @@ pub fn build(store: &Store, number: u64, size: usize) -> Outcome {
 #[track_caller]
 pub fn hit(store: &Store, number: u64, size: usize) -> How {
     let build = || -> Result<Artifact, Infallible> { panic!("{number} was built again") };
-    let found = store.get_or_build(&Request::new(&manifest(number)), build);
-    let outcome = found.unwrap_or_else(|never| match never {});
+    let outcome = store.get_or_build(&Request::new(&manifest(number)), build);
+    let outcome = outcome.unwrap_or_else(|never| match never {});
     check(&outcome, number, size);
     outcome.how
 }
@@ -136,6 +137,28 @@ pub fn child(test: &str, role: &str, path: &Path) -> Child {
         .unwrap()
 }
 
+/// The same, as another user; nothing if that one cannot run this program.
+pub fn child_as(user: u32, test: &str, role: &str, path: &Path) -> Option<Child> {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    // A copy: where this program lies may be nobody else's business.
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(copy.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let exe = copy.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    let spawned = Command::new(&exe)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env("STORE_TEST_ROLE", role)
+        .env("STORE_TEST_PATH", path)
+        .current_dir("/")
+        .uid(user)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    // It is loaded by now, or never will be.
+    spawned.ok()
+}
+
 /// What this process is to do, if it is such a child.
 pub fn role() -> Option<(String, std::path::PathBuf)> {
     Some((std::env::var("STORE_TEST_ROLE").ok()?, std::env::var_os("STORE_TEST_PATH")?.into()))
@@ -149,21 +172,26 @@ pub fn die() -> ! {
 
 /// All files below a directory.
 pub fn files(path: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut pending = vec![path.to_owned()];
     while let Some(directory) = pending.pop() {
         let Ok(names) = std::fs::read_dir(directory) else { continue };
         for name in names.flatten() {
             let path = name.path();
-            if path.is_dir() && !path.is_symlink() { pending.push(path) } else { found.push(path) }
+            if path.is_dir() && !path.is_symlink() { pending.push(path) } else { files.push(path) }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 /// The file of an entry.
 pub fn entry_file(path: &Path, number: u64) -> std::path::PathBuf {
     let hex = key(number).hex();
     path.join(format!("v1/entries/{}/{}.kpe", &hex[..2], &hex[2..]))
+}
+
+/// Sweeps and makes room.
+pub fn gc(store: &Store, limit: Option<u64>) -> std::io::Result<Option<keyprint_store::Freed>> {
+    store.gc(limit, None, false, &mut |_, _| ())
 }

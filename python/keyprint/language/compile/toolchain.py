@@ -81,7 +81,7 @@ def _stamps(path: str, arguments: list[str]) -> list[Any]:
 def _identify(kept_in: Store | None) -> tuple[tuple[Any, ...], tuple[str, list[str]] | None]:
     """Return version and machine of the compiler; of the last one that was used, if there is none."""
     compiler = find()
-    last = Key("the compiler that was used last", {"machine": os.uname().machine}, tool=_TOOL)
+    last = Key(".compiler used last", {"machine": os.uname().machine}, tool=_TOOL)
     if compiler is None:
         entry = None if kept_in is None else kept_in.get(last)
         # Without any, everything misses, and says what is missing.
@@ -90,7 +90,7 @@ def _identify(kept_in: Store | None) -> tuple[tuple[Any, ...], tuple[str, list[s
     stamps = (
         _stamps(path, arguments) if arguments else [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns)]
     )
-    key = Key("the identity of a compiler", {"files": stamps, "arguments": arguments}, tool=_TOOL)
+    key = Key(".identity of a compiler", {"files": stamps, "arguments": arguments}, tool=_TOOL)
     entry = None if kept_in is None else kept_in.get(key)
     if entry is not None:
         return _as_identity(entry.metadata), compiler
