@@ -1,5 +1,7 @@
 //! From what a person types to entries.
 
+use std::collections::HashSet;
+
 use keyprint_key::Key;
 use keyprint_store::{Indexed, Listed, Notes, Store, is_internal};
 use thiserror::Error;
@@ -96,6 +98,22 @@ impl Wanted<'_> {
     pub(crate) fn wants(&self, name: &str) -> bool {
         (self.internal || !is_internal(name)) && self.pattern.is_none_or(|pattern| matches(pattern, name))
     }
+}
+
+/// The keys of all entries that are wanted, by what is in them: for whoever acts on it, and must not miss any.
+pub(crate) fn keys(store: &Store, wanted: Wanted<'_>, progress: &mut Progress<'_>) -> HashSet<Key> {
+    let mut keys = HashSet::new();
+    let mut seen = 0;
+    store.visit(|listed| {
+        seen += 1;
+        progress.show("reading", seen, None);
+        if let Ok(Some(Ok(notes))) = store.notes(&listed.key)
+            && wanted.wants(notes.manifest.name())
+        {
+            keys.insert(listed.key);
+        }
+    });
+    keys
 }
 
 /// The entries that are wanted, the latest first: as the index knows them, or, where there is none and none can be

@@ -244,6 +244,7 @@ fn one_entry() {
     assert_eq!((code, &*err, std::fs::read(&file).unwrap()), (0, "", vec![7; 2000]));
     assert_snapshot!("rm", fixture.run(&["rm", &key[..8]]));
     assert_snapshot!("rm_again", fixture.run(&["rm", &key]));
+    assert_snapshot!("rm_nothing", fixture.run(&["rm", ""]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use keyprint_store::{Artifact, Entry, Flights, How, Outcome, PerProcess, Request
 use crate::executables::Executables;
 use crate::nesting::{Compiling, is_compiling};
 
-/// How long a thread waits for another that makes the same executable; then it makes one by itself.
+/// How long a thread waits for another that makes the same executable, where no store says; then it makes one.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// What tells executables apart: the same artifact is loaded once for each device.
@@ -127,7 +127,9 @@ impl<T: Clone> Jit<T> {
         let start = Instant::now();
         // Those who wait for a compile may be what it waits for.
         let is_nested = is_compiling();
-        let deadline = if is_nested { start } else { start + LONGEST_WAIT };
+        let wait = store.map_or(LONGEST_WAIT, |(store, _)| store.wait());
+        let deadline =
+            if is_nested { start } else { start.checked_add(wait).unwrap_or(start + LONGEST_WAIT) };
         if let Some(executable) = state.executables.get(&place) {
             return Ok(Found { executable, origin: Origin::Loaded });
         }

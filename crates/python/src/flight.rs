@@ -69,6 +69,10 @@ impl PyFlights {
             }
             Role::Use(value) => Ok(value.bind(py).clone()),
             Role::Alone => {
+                // Whoever was waited for may not have been the only one.
+                if let Some(value) = look_up(cache, key)? {
+                    return Ok(value);
+                }
                 let value = build.call0()?;
                 cache.set_item(key, &value)?;
                 Ok(value)

@@ -55,6 +55,13 @@ struct State<V> {
     outcome: Outcome<V>,
 }
 
+impl<V> State<V> {
+    /// Who works on it, if anybody does.
+    fn leader(&self) -> Option<ThreadId> {
+        matches!(self.outcome, Outcome::Flying).then_some(self.leader)
+    }
+}
+
 enum Outcome<V> {
     Flying,
     /// The leader failed, and one of those who wait is to take over.
@@ -107,17 +114,25 @@ impl<K, V> Flights<K, V> {
 }
 
 impl<K: Hash + Eq, V> Open<K, V> {
+    /// Removes a flight, unless there is another one by now.
+    fn remove(&mut self, key: &K, flight: &Arc<Flight<V>>) {
+        if self.flights.get(key).is_some_and(|open| Arc::ptr_eq(open, flight)) {
+            self.flights.remove(key);
+        }
+    }
+
     /// Whether the leader of a flight waits, in the end, for this thread.
     fn waits_for_this_thread(&self, flight: &Flight<V>) -> bool {
         let this = thread::current().id();
-        let mut leader = lock(&flight.state).leader;
+        let Some(mut leader) = lock(&flight.state).leader() else { return false };
         // Each thread waits for one thing at most, so more steps than threads would be a circle without this one.
         for _ in 0..=self.waiting.len() {
             if leader == this {
                 return true;
             }
-            match self.waiting.get(&leader).and_then(|key| self.flights.get(key)) {
-                Some(next) => leader = lock(&next.state).leader,
+            let next = self.waiting.get(&leader).and_then(|key| self.flights.get(key));
+            match next.and_then(|next| lock(&next.state).leader()) {
+                Some(next) => leader = next,
                 None => return false,
             }
         }
@@ -165,7 +180,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Flights<K, V> {
                 }
             }
         };
-        let _waiting = Waiting { flights: self };
+        let _waiting = Waiting { flights: self, key, flight: Arc::clone(&flight) };
         match wait(&flight, deadline, tick)? {
             Waited::Landed(value) => Ok(Role::Use(value)),
             Waited::InVain => Ok(Role::Alone),
@@ -246,11 +261,20 @@ impl<V> Drop for Counted<'_, V> {
 /// Says that this thread waits, until it is dropped.
 struct Waiting<'a, K: Hash + Eq, V> {
     flights: &'a Flights<K, V>,
+    key: &'a K,
+    flight: Arc<Flight<V>>,
 }
 
 impl<K: Hash + Eq, V> Drop for Waiting<'_, K, V> {
     fn drop(&mut self) {
-        lock(&self.flights.state).waiting.remove(&thread::current().id());
+        let mut open = lock(&self.flights.state);
+        open.waiting.remove(&thread::current().id());
+        // What nobody works on, and nobody waits for any more, is over.
+        let mut state = lock(&self.flight.state);
+        if state.waiting == 0 && matches!(state.outcome, Outcome::Vacant) {
+            state.outcome = Outcome::Failed;
+            open.remove(self.key, &self.flight);
+        }
     }
 }
 
@@ -266,8 +290,8 @@ impl<K: Hash + Eq, V> Drop for Leading<'_, K, V> {
         {
             let mut state = lock(&self.flight.state);
             match state.outcome {
-                // Somebody else took over, and goes on.
-                Outcome::Flying if state.takeovers != self.takeovers => return,
+                // Somebody else took over, and goes on, or another one will.
+                Outcome::Flying | Outcome::Vacant if state.takeovers != self.takeovers => return,
                 Outcome::Flying => {
                     state.failures += 1;
                     if state.waiting > 0 && state.failures < MOST_FAILURES {
@@ -280,12 +304,7 @@ impl<K: Hash + Eq, V> Drop for Leading<'_, K, V> {
                 _ => {}
             }
         }
-        let mut open = lock(&self.flights.state);
-        // Whoever took over lands after this; there may be another flight by then.
-        if open.flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
-            open.flights.remove(&self.key);
-        }
-        drop(open);
+        lock(&self.flights.state).remove(&self.key, &self.flight);
         self.flight.changed.notify_all();
     }
 }
@@ -353,6 +372,30 @@ mod tests {
             drop(leading);
         });
         assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn a_failure_whose_last_waiter_gave_up_is_forgotten() {
+        let flights: Flights<u32, u32> = Flights::default();
+        let Ok(Role::Lead(leading)) = flights.join(&1, soon(), &mut never) else { panic!() };
+        let (inside, failed) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            let (flights, inside, failed) = (&flights, &inside, &failed);
+            scope.spawn(move || {
+                // The leader fails while this one is asked whether to go on, and it does not.
+                let mut stop = || {
+                    inside.wait();
+                    failed.wait();
+                    Err("stop")
+                };
+                assert!(matches!(flights.join(&1, soon(), &mut stop), Err("stop")));
+            });
+            inside.wait();
+            drop(leading);
+            failed.wait();
+        });
+        assert!(flights.is_empty());
+        assert!(matches!(flights.join(&1, soon(), &mut never), Ok(Role::Lead(_))));
     }
 
     #[test]

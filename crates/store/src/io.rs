@@ -176,6 +176,14 @@ impl Io {
         }
     }
 
+    /// Gives a file a length; what was not written is zero, and takes no room yet.
+    pub(crate) fn set_len(&self, file: &File, path: &Path, len: u64) -> io::Result<()> {
+        match self.before(Op::Write, path)? {
+            None => file.set_len(len),
+            Some(_) => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+
     /// Puts bytes in place of all that a file holds.
     pub(crate) fn overwrite(&self, file: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
         match self.before(Op::Write, path)? {

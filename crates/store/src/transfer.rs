@@ -9,20 +9,22 @@
 //! The seal is a BLAKE3 hash of everything before it under the user's own secret: it tells an export
 //! that this user made from somebody else's, whose native code must not be loaded unasked.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use keyprint_key::Key;
 use thiserror::Error;
 
 use crate::container::{Damage, Head};
-use crate::disk::Skipped;
+use crate::disk::{Disk, Skipped};
 use crate::entry::{Entry, Origin, check_part_name};
+use crate::io::Stat;
 use crate::secret::{self, Secret, SecretError};
 use crate::store::Store;
+use crate::trust;
 
 const MAGIC: [u8; 8] = *b"\x89KPX\r\n\x1a\n";
 const VERSION: u32 = 1;
@@ -56,6 +58,9 @@ pub enum TransferError {
     /// The store keeps nothing on disk.
     #[error("the store has no directory")]
     NoDirectory,
+    /// The store is not to be written.
+    #[error("the store `{}` is read-only", .0.display())]
+    ReadOnly(PathBuf),
     /// The secret that seals exports cannot be used.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -108,14 +113,29 @@ impl Store {
             }
         });
         keys.sort_unstable();
-        let mut out = Sealing { to, hasher: blake3::Hasher::new_keyed(&self.sealing_secret()?) };
+        // The seal says that nobody else had a hand in it: what others can write is sealed with something else.
+        let is_own = self.check_directory().is_ok();
+        let secret = if is_own { self.sealing_secret()? } else { random_secret()? };
+        let mut shards: HashMap<PathBuf, bool> = HashMap::new();
+        let mut out = Sealing { to, hasher: blake3::Hasher::new_keyed(&secret) };
         out.write(&MAGIC)?;
         out.write(&VERSION.to_le_bytes())?;
         out.write(&[0; 4])?;
         for (at, key) in keys.iter().enumerate() {
             progress(at, keys.len());
+            let shard = disk.entry_path(key).parent().expect("an entry lies in a directory").to_owned();
+            let mut is_trusted = |stat: &Stat| {
+                let check = |shard: &Path| trust::check(disk.root(), &[shard.to_owned()]).is_ok();
+                !is_own
+                    || trust::is_private(stat)
+                        && *shards.entry(shard.clone()).or_insert_with_key(|shard| check(shard))
+            };
             let container = match disk.read_container(key) {
-                Ok(Some((container, _))) => Bytes::from(container),
+                Ok(Some((container, stat))) if is_trusted(&stat) => Bytes::from(container),
+                Ok(Some(_)) => {
+                    done.skipped.add(disk.entry_path(key), "others can write it");
+                    continue;
+                }
                 Ok(None) => continue,
                 Err(error) => {
                     done.skipped.add(disk.entry_path(key), error);
@@ -151,16 +171,17 @@ impl Store {
         trust: bool,
         progress: impl FnMut(u64),
     ) -> Result<Transferred, TransferError> {
-        // Whatever it is, opening it must not keep us waiting.
+        let kind = std::fs::metadata(path)?.file_type();
+        if kind.is_fifo() {
+            return self.import_from(std::fs::File::open(path)?, trust, progress);
+        }
+        // Whatever else it is, opening it must not keep us waiting.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        if file.metadata()?.is_file() {
-            self.import_file(&file, trust, progress)
-        } else if file.metadata()?.file_type().is_fifo() {
-            self.import_from(std::fs::File::open(path)?, trust, progress)
-        } else {
-            Err(TransferError::Foreign)
+        if !file.metadata()?.is_file() {
+            return Err(TransferError::Foreign);
         }
+        self.import_file(&file, trust, progress)
     }
 
     /// As [`import`](Self::import), from a pipe: it is kept aside until all of it is known to be whole.
@@ -174,7 +195,7 @@ impl Store {
         trust: bool,
         progress: impl FnMut(u64),
     ) -> Result<Transferred, TransferError> {
-        let disk = self.disk().ok_or(TransferError::NoDirectory)?;
+        let disk = self.import_to()?;
         let (path, mut aside) = disk.stage()?;
         // Nobody else needs its name, and it is gone with this process.
         disk.io().unlink(&path)?;
@@ -188,7 +209,7 @@ impl Store {
         trust: bool,
         mut progress: impl FnMut(u64),
     ) -> Result<Transferred, TransferError> {
-        let disk = self.disk().ok_or(TransferError::NoDirectory)?;
+        let disk = self.import_to()?;
         let secret = match secret::read(self.private(), disk.io()) {
             Ok(secret) => secret,
             Err(SecretError::NoDirectory) => None,
@@ -219,10 +240,11 @@ impl Store {
             let bytes = container.len() as u64;
             let entry = Entry::from_container(&key, container, Origin::Tier)?;
             match self.publish_on(disk, &entry) {
-                Ok(()) => {
+                Ok(true) => {
                     done.entries += 1;
                     done.bytes += bytes;
                 }
+                Ok(false) => done.skipped.add(disk.entry_path(&key), "larger than the store may be"),
                 Err(error) => failed = Some(error),
             }
             Ok(())
@@ -239,13 +261,25 @@ impl Store {
         match secret::read_or_make(self.private(), disk.io()) {
             Ok(secret) => Ok(secret),
             Err(error @ (SecretError::NotPrivate { .. } | SecretError::Directory(_))) => Err(error.into()),
-            Err(SecretError::NoDirectory | SecretError::Io { .. }) => {
-                let mut secret = [0; 32];
-                std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
-                Ok(secret)
-            }
+            Err(SecretError::NoDirectory | SecretError::Io { .. }) => Ok(random_secret()?),
         }
     }
+
+    /// Where entries are taken in.
+    fn import_to(&self) -> Result<&Disk, TransferError> {
+        let disk = self.disk().ok_or(TransferError::NoDirectory)?;
+        match self.writable() {
+            Some(disk) => Ok(disk),
+            None => Err(TransferError::ReadOnly(disk.root().to_owned())),
+        }
+    }
+}
+
+/// A secret for this once: nobody will recognise what it seals.
+fn random_secret() -> io::Result<Secret> {
+    let mut secret = [0; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+    Ok(secret)
 }
 
 /// Whether a container is whole, its manifest is that of its key, and its parts can be files.

@@ -406,7 +406,9 @@ fn counting_anew() {
     fs::remove_file(directory.path().join("v1/ledger")).unwrap();
     let later = store(directory.path());
     assert_eq!(later.usage_of(&later.scan()).counters.entries, 1);
-    assert_eq!(store(directory.path()).usage().counters.entries, 1, "and set right for others");
+    build(&later, 2, SIZE);
+    let counters = store(directory.path()).usage().counters;
+    assert_eq!((counters.entries, counters.bytes as u64), (2, later.scan().total_bytes()), "and set right");
 }
 
 #[test]

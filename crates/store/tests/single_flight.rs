@@ -460,6 +460,94 @@ fn threads_that_need_each_others_results_go_on() {
     }
 }
 
+#[test]
+fn at_the_deadline_one_of_all_builds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::create_dir_all(path.join("v1/locks")).unwrap();
+    let stuck = fs::File::create(path.join(format!("v1/locks/{}.lock", key(1).hex()))).unwrap();
+    stuck.lock().unwrap();
+    // As three processes of two threads.
+    let open = || Store::open(Config { wait: Duration::from_secs(1), ..config(path) });
+    let (stores, built) = ([open(), open(), open()], AtomicU32::new(0));
+    threads(6, |i| {
+        let outcome = stores[i as usize / 2].get_or_build(&Request::new(&manifest(1)), || {
+            built.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(500));
+            Ok::<_, Infallible>(artifact(1, SIZE))
+        });
+        check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+    });
+    assert_eq!(built.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn newcomers_wait_for_whoever_builds_in_place_of_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::create_dir_all(path.join("v1/locks")).unwrap();
+    let first = path.join(format!("v1/locks/{}.lock", key(1).hex()));
+    let stuck = fs::File::create(&first).unwrap();
+    stuck.lock().unwrap();
+    let open = || Store::open(Config { wait: Duration::from_millis(300), ..config(path) });
+    let (built, inside, go_on) = (AtomicU32::new(0), Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        let (built, inside, go_on) = (&built, &inside, &go_on);
+        scope.spawn(move || {
+            let build = || {
+                built.fetch_add(1, Ordering::SeqCst);
+                inside.wait();
+                go_on.wait();
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            };
+            let _ = open().get_or_build(&Request::new(&manifest(1)), build);
+        });
+        inside.wait();
+        // The first lock is free again, while somebody builds under the second one.
+        stuck.unlock().unwrap();
+        fs::remove_file(&first).unwrap();
+        let mut waited = false;
+        let manifest = manifest(1);
+        let outcome = store(path).get_or_build_watched(
+            &Request::new(&manifest),
+            || {
+                built.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            },
+            &mut |_| {
+                if !std::mem::replace(&mut waited, true) {
+                    go_on.wait();
+                }
+                Ok(())
+            },
+        );
+        check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+    });
+    assert_eq!(built.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn recaching_processes_share_what_they_build() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    support::build(&store(path), 1, SIZE);
+    std::thread::sleep(Duration::from_millis(5));
+    let built = AtomicU32::new(0);
+    let stores: Vec<Store> = (0..4).map(|_| Store::open(Config { recache: true, ..config(path) })).collect();
+    threads(4, |i| {
+        for _ in 0..2 {
+            // Without memory, what was built here is read from the disk.
+            let outcome = stores[i as usize].get_or_build(&Request::new(&manifest(1)), || {
+                built.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(100));
+                Ok::<_, Infallible>(artifact(1, SIZE))
+            });
+            check(&outcome.unwrap_or_else(|never| match never {}), 1, SIZE);
+        }
+    });
+    assert_eq!(built.load(Ordering::SeqCst), 1);
+}
+
 /// A service that several hosts use: bytes, leases, and the ways in which it can fail.
 #[derive(Default)]
 struct Service {

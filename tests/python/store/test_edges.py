@@ -159,3 +159,25 @@ def test_an_old_store_without_an_index(tmp_path: Path) -> None:
     assert len(again.entries()) == 3
     (reason,) = again.why(key(4))
     assert reason.endswith(" -> 4")
+
+
+def test_a_child_that_is_forked_inside_of_a_build_says_nothing_for_its_parent(tmp_path: Path) -> None:
+    store = kp.Store(tmp_path, sync=False)
+    lock = tmp_path / "v1" / "locks" / f"{key(1).hex()}.lock"
+    said: list[str] = []
+
+    def build() -> bytes:
+        child = os.fork()
+        if not child:
+            raise SystemExit
+        os.waitpid(child, 0)
+        said.append(lock.read_text())
+        return b"built"
+
+    try:
+        entry = store.get_or_build(key(1), build)
+    except SystemExit:
+        # The child's build failed; its parent's did not.
+        os._exit(0)
+    assert entry.data == b"built" and not lock.exists()
+    assert said[0].startswith(f"{os.getpid()} "), said

@@ -21,7 +21,7 @@ pub(crate) fn run(
 ) -> Done {
     let keys: Option<HashSet<Key>> = pattern.map(|pattern| {
         let wanted = Wanted { pattern: Some(pattern), internal: false };
-        find::entries(store, wanted, progress).iter().map(|record| record.key).collect()
+        find::keys(store, wanted, progress)
     });
     let is_wanted = |key: &Key| keys.as_ref().is_none_or(|keys| keys.contains(key));
     let cleared = if dry_run {
@@ -55,6 +55,9 @@ pub(crate) fn run(
 
 /// Removes one entry.
 pub(crate) fn remove(store: &Store, key: &str, output: &mut Output<'_>) -> Done {
+    if key.trim().is_empty() {
+        return Err(Failure::Said("a key, or the beginning of one, says what to remove".to_owned()));
+    }
     let find::Found { listed, notes } = find::entry(store, key)?;
     let removed = store.remove(&listed.key).map_err(Failure::io("cannot remove the entry"))?;
     if output.is_json() {

@@ -28,8 +28,7 @@ pub(crate) fn export(
     progress: &mut Progress<'_>,
 ) -> Done {
     let wanted = Wanted { pattern, internal: false };
-    let keys: Option<HashSet<Key>> =
-        pattern.map(|_| find::entries(store, wanted, progress).iter().map(|record| record.key).collect());
+    let keys: Option<HashSet<Key>> = pattern.map(|_| find::keys(store, wanted, progress));
     let which = |key: &Key| keys.as_ref().is_none_or(|keys| keys.contains(key));
     if file == Path::new(PIPE) {
         // Results go to the same place: there are none but the export.

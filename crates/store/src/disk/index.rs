@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use keyprint_key::Key;
 
 use crate::disk::{Disk, is_absent};
+use crate::entry::millis;
 
 const MAGIC: [u8; 4] = *b"KPI1";
 /// What a record has beside its name.
@@ -24,6 +25,10 @@ const FIXED: usize = 4 + 2 + 8 + 32 + 8;
 const MOST_IN_NAME: usize = 1024;
 /// A longer file is not ours.
 const MOST_BYTES: u64 = 256 << 20;
+/// A file of fewer bytes is not worth looking for records of what is gone.
+const COMPACT_FROM: u64 = 1 << 20;
+/// What was built within so many milliseconds may not be published yet.
+const LATELY: u64 = 600_000;
 /// Says that every entry has a record.
 const COMPLETE: &str = "complete";
 
@@ -41,6 +46,10 @@ pub struct Indexed {
 impl Indexed {
     pub(crate) fn new(key: &Key, name: &str, created_ms: u64) -> Self {
         Self { key: *key, name: name[..name.floor_char_boundary(MOST_IN_NAME)].to_owned(), created_ms }
+    }
+
+    fn len(&self) -> u64 {
+        (FIXED + self.name.len()) as u64
     }
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -101,8 +110,41 @@ impl Disk {
         self.bucket.join("index").join(format!("{:x}", blake3::hash(name.as_bytes()).as_bytes()[0] & 15))
     }
 
-    /// Adds the record of an entry that is about to be published.
-    pub(crate) fn index_add(&self, record: &Indexed) -> io::Result<()> {
+    /// Adds the record of an entry that is about to be published. Not being found by its name is no reason not to
+    /// store it: then the index is known not to be complete.
+    ///
+    /// Says whether the file has grown to twice of what it was some time ago: then it is worth looking for records of
+    /// what is gone, once the entry is published.
+    pub(crate) fn index_add(&self, record: &Indexed) -> bool {
+        match self.index_append(record) {
+            Ok(len) => len >= COMPACT_FROM && (len - record.len()).leading_zeros() != len.leading_zeros(),
+            Err(_) => {
+                let _ = self.io.unlink(&self.bucket.join("index").join(COMPLETE));
+                false
+            }
+        }
+    }
+
+    /// Drops records of what is gone from the file of a name, unless somebody makes room: then they go with that.
+    pub(crate) fn index_trim(&self, name: &str) -> io::Result<()> {
+        let Some(_lock) = self.try_lock_gc()? else { return Ok(()) };
+        let path = self.index_path(name);
+        // What was just built may not be published yet.
+        let lately = millis(self.now()).saturating_sub(LATELY);
+        let mut records = HashMap::new();
+        read_all(&self.index_bytes(&path)?, |record| {
+            records.insert(record.key, record.created_ms);
+        });
+        let mut there: HashSet<Key> = HashSet::new();
+        for (key, created_ms) in records {
+            if created_ms > lately || self.contains(&key) {
+                there.insert(key);
+            }
+        }
+        self.index_compact(&path, &there, &mut HashSet::new())
+    }
+
+    fn index_append(&self, record: &Indexed) -> io::Result<u64> {
         let path = self.index_path(&record.name);
         let file = match self.io.open_or_create(&path, true) {
             Err(error) if is_absent(&error) => {
@@ -117,7 +159,8 @@ impl Disk {
             other => other?,
         };
         // One write to a file that is open for appending: records of several processes do not mix.
-        self.io.write(&file, &path, &record.to_bytes())
+        self.io.write(&file, &path, &record.to_bytes())?;
+        Ok(self.io.stat_file(&file, &path)?.len)
     }
 
     fn index_is_complete(&self) -> io::Result<()> {
@@ -200,7 +243,7 @@ impl Disk {
             progress(at, unknown.len());
             // One that is damaged or cannot be read has no name to be found by.
             if let Ok(Some(Ok(notes))) = self.notes(key) {
-                self.index_add(&Indexed::new(key, notes.manifest.name(), notes.info.created_ms))?;
+                self.index_append(&Indexed::new(key, notes.manifest.name(), notes.info.created_ms))?;
             }
         }
         if unknown.len() <= most && self.io.stat(&self.bucket.join("index")).is_ok() {
@@ -290,7 +333,7 @@ mod tests {
         let disk = disk(directory.path());
         let long = "x".repeat(3 * MOST_IN_NAME);
         for (number, name) in [(1, "a"), (2, "b"), (3, "a"), (4, &*long)] {
-            disk.index_add(&Indexed::new(&key(number), name, u64::from(number))).unwrap();
+            disk.index_add(&Indexed::new(&key(number), name, u64::from(number)));
         }
         let keys =
             |name: &str, most| disk.index_of(name, most).iter().map(|record| record.key).collect::<Vec<_>>();
@@ -307,7 +350,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let disk = disk(directory.path());
         for number in 0..100 {
-            disk.index_add(&Indexed::new(&key(number), "a", 0)).unwrap();
+            disk.index_add(&Indexed::new(&key(number), "a", 0));
         }
         let there: HashSet<Key> = (0..10).map(key).collect();
         let reconcile = || disk.index_reconcile(&there, usize::MAX, &mut |_, _| ()).unwrap();

@@ -13,11 +13,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use keyprint_key::Key;
 
-use crate::disk::holder::Holder;
+use crate::disk::holder::{Holder, Presence};
 use crate::disk::{Disk, is_absent};
 use crate::io::{Io, Locked};
 
@@ -74,13 +73,18 @@ impl Disk {
         self.bucket.join("locks").join(format!("{}.{suffix}", key.hex()))
     }
 
-    /// Tries to get the lock of whoever makes room.
-    pub(crate) fn try_lock_gc(&self) -> io::Result<Attempt> {
-        Attempts { disk: self, path: self.gc_path(), of_key: false, file: None }.attempt()
-    }
-
-    pub(crate) fn gc_path(&self) -> PathBuf {
-        self.bucket.join("gc.lock")
+    /// Tries to get the lock of whoever makes room; a second one, if whoever has the first was stopped, or died and a
+    /// child has it.
+    pub(crate) fn try_lock_gc(&self) -> io::Result<Option<KeyLock>> {
+        for name in ["gc.lock", "gc.1.lock"] {
+            let path = self.bucket.join(name);
+            match (Attempts { disk: self, path, of_key: false, file: None }).attempt()? {
+                Attempt::Held(lock) => return Ok(Some(lock)),
+                Attempt::Busy(Note { holder: Some(holder), .. }) if holder.presence() != Presence::There => {}
+                Attempt::Busy(_) | Attempt::Failed => break,
+            }
+        }
+        Ok(None)
     }
 
     /// What those who build a key wait for themselves.
@@ -89,7 +93,26 @@ impl Disk {
             let path = self.lock_path(key, which);
             Some(Note::read(&self.io.open(&path).ok()?))
         });
-        notes.filter_map(|note| note.waits_for).collect()
+        // What somebody who is gone waited for, nobody waits for.
+        let is_there =
+            |note: &Note| note.holder.as_ref().is_none_or(|holder| holder.presence() != Presence::Gone);
+        notes.filter(is_there).filter_map(|note| note.waits_for).collect()
+    }
+
+    /// Which of the later locks of a key somebody holds who is there: he builds it in place of another.
+    pub(crate) fn held_later(&self, key: &Key, which: u32) -> Option<u32> {
+        (which + 1..MOST_LOCKS).find(|later| {
+            let Ok(file) = self.io.open(&self.lock_path(key, *later)) else { return false };
+            let is_free = matches!(self.io.try_lock(&file, &self.lock_path(key, *later)), Ok(Locked::Yes));
+            if is_free {
+                let _ = file.unlock();
+            }
+            let is_there = || {
+                let holder = Note::read(&file).holder;
+                holder.is_none_or(|holder| holder.presence() == Presence::There)
+            };
+            !is_free && is_there()
+        })
     }
 
     /// Removes the files of locks that nobody holds. Returns how many.
@@ -199,14 +222,13 @@ impl Note {
 }
 
 impl KeyLock {
-    /// Notes a time on the file.
-    pub(crate) fn touch(&self, when: SystemTime) -> io::Result<()> {
-        self.io.touch(&self.file, &self.path, when)
-    }
-
     /// Says who holds it and what it waits for. Only for others to notice something, so failing is no harm.
     pub(crate) fn note(&self, waits_for: Option<&Key>) {
-        let Some(holder) = Holder::this() else { return };
+        // A forked child has the file too, and nothing to say in it.
+        if self.process != std::process::id() {
+            return;
+        }
+        let holder = Holder::this().map_or_else(String::new, |holder| holder.to_string());
         let mut text = format!("{holder}\n");
         if let Some(key) = waits_for {
             text.push_str(&format!("waits for {}\n", key.hex()));
@@ -216,6 +238,9 @@ impl KeyLock {
 
     /// Tells those who wait that the build failed.
     pub(crate) fn note_failure(&self) {
+        if self.process != std::process::id() {
+            return;
+        }
         let _ = self.io.overwrite(&self.file, &self.path, FAILED.as_bytes());
     }
 }

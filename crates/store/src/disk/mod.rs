@@ -10,6 +10,7 @@
 //! <path>/v1/ledger                 sizes and statistics
 //! <path>/v1/misses.jsonl           the last misses, for `why`
 //! <path>/v1/gc.lock                who makes room
+//! <path>/v1/counted                when everything was last counted
 //! ```
 //!
 //! Whatever else lies in these directories is not ours and is left alone. Another format lives in a
@@ -312,12 +313,12 @@ mod tests {
         let manifest = KeyBuilder::new("k", Tool::keyprint(), None).finish();
         let info = Info::new(SystemTime::now(), Duration::ZERO);
         let entry = Entry::built(&manifest, Artifact::single(vec![1]), info);
-        disk.publish(&entry).unwrap();
+        disk.publish(&entry, |_| ()).unwrap();
         let path = disk.entry_path(entry.key());
         let stale = disk.io.stat(&path).unwrap().identity;
         // The old file stays open, so that its number is not used again.
         let _old = std::fs::File::open(&path).unwrap();
-        disk.publish(&entry).unwrap();
+        disk.publish(&entry, |_| ()).unwrap();
         assert_eq!(disk.put_aside(entry.key(), stale).unwrap(), None);
         assert!(matches!(disk.read(entry.key()), Ok(Found::Entry(_))));
         let now = disk.io.stat(&path).unwrap().identity;

@@ -32,8 +32,9 @@ pub(crate) struct Published {
 }
 
 impl Disk {
-    /// Publishes an entry: a reader sees all of it, or what was there before.
-    pub(crate) fn publish(&self, entry: &Entry) -> io::Result<Published> {
+    /// Publishes an entry: a reader sees all of it, or what was there before. The file has its full length before
+    /// `announced` is called with that: whoever counts the directory from then on counts it.
+    pub(crate) fn publish(&self, entry: &Entry, announced: impl FnOnce(u64)) -> io::Result<Published> {
         if self.readonly {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
@@ -48,10 +49,17 @@ impl Disk {
         let path = self.entry_path(entry.key());
         let (staged, file) = self.stage()?;
         let fill = || {
+            self.io.set_len(&file, &staged, total as u64)?;
+            announced(total as u64);
             self.fill(&staged, &file, &pieces)?;
-            // Not being found by its name is no reason not to store it; and the next who makes room sees to it.
-            let _ = self.index_add(&Indexed::new(entry.key(), &entry.name(), entry.info().created_ms));
-            self.place(&staged, &path)
+            let replaced = self.io.stat(&path).ok().filter(|stat| stat.is_file).map(|stat| stat.len);
+            let record = Indexed::new(entry.key(), &entry.name(), entry.info().created_ms);
+            let has_grown = replaced.is_none() && self.index_add(&record);
+            self.place(&staged, &path)?;
+            if has_grown {
+                let _ = self.index_trim(&record.name);
+            }
+            Ok(Published { bytes: total as u64, replaced })
         };
         // Whatever fails, nothing of it may stay behind.
         fill().inspect_err(|_| {
@@ -87,10 +95,8 @@ impl Disk {
         self.io.touch(file, staged, self.now())
     }
 
-    fn place(&self, staged: &Path, path: &Path) -> io::Result<Published> {
-        let bytes = self.io.stat(staged)?.len;
+    fn place(&self, staged: &Path, path: &Path) -> io::Result<()> {
         let shard = path.parent().expect("an entry lies in a directory");
-        let replaced = self.io.stat(path).ok().filter(|stat| stat.is_file).map(|stat| stat.len);
         match self.io.rename(staged, path) {
             Err(error) if is_absent(&error) => {
                 self.io.mkdir(shard)?;
@@ -101,7 +107,7 @@ impl Disk {
         if self.sync {
             self.io.sync_dir(shard)?;
         }
-        Ok(Published { bytes, replaced })
+        Ok(())
     }
 
     /// Tells backup programs that nothing here is worth keeping. Not being able to is no harm.

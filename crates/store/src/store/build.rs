@@ -145,7 +145,10 @@ impl Store {
         };
         match role {
             Ok(Role::Lead(leading)) => {
-                let outcome = self.lead(request, build, start, deadline, watch)?;
+                // Whoever took over from a thread that takes too long does not wait for the lock of that one.
+                let took_over = Instant::now() >= deadline && !self.wait.is_zero();
+                let turn = if took_over { (1, Instant::now() + self.wait) } else { (0, deadline) };
+                let outcome = self.lead(request, build, start, turn, watch)?;
                 leading.land(&outcome.entry);
                 Ok(outcome)
             }
@@ -184,12 +187,12 @@ impl Store {
         request: &Request<'_>,
         build: impl FnOnce() -> Result<Artifact, E>,
         start: Instant,
-        deadline: Instant,
+        (first, deadline): (u32, Instant),
         watch: Watch<'_, E>,
     ) -> Result<Outcome, E> {
         let building = match self.writable() {
             None => None,
-            Some(disk) => match self.wait_for_lock(disk, request, start, deadline, watch)? {
+            Some(disk) => match self.wait_for_lock(disk, request, start, (first, deadline), watch)? {
                 Turn::Ours(lock) => lock.map(|lock| Building::begin(disk, &request.key, lock)),
                 Turn::Theirs(outcome) => return Ok(outcome),
                 Turn::Never(process) => return self.build_alone(request, build, start, process),
@@ -217,26 +220,33 @@ impl Store {
         disk: &Disk,
         request: &Request<'_>,
         start: Instant,
-        deadline: Instant,
+        (mut which, deadline): (u32, Instant),
         watch: Watch<'_, E>,
     ) -> Result<Turn, E> {
         let patience = deadline.saturating_duration_since(Instant::now());
         let mut deadline = deadline;
         let mut pause = Pause::default();
         let mut absent: Option<(Holder, Instant)> = None;
-        let mut which = 0;
         let (mut gave_up, mut has_freed) = (false, false);
         let mut attempts = disk.lock_of(&request.key, which);
         let mut waiting_for = None;
         loop {
             let note = match attempts.attempt() {
                 Ok(Attempt::Held(lock)) => {
+                    // Somebody may build it under a later lock, in place of a holder that is gone by now.
+                    if let Some(later) = disk.held_later(&request.key, which) {
+                        drop(lock);
+                        which = later;
+                        attempts = disk.lock_of(&request.key, which);
+                        continue;
+                    }
                     self.count(|counters| counters.private_builds += i64::from(gave_up));
                     return Ok(Turn::Ours(Some(lock)));
                 }
                 Ok(Attempt::Failed) => return Ok(Turn::Never(None)),
                 Ok(Attempt::Busy(note)) => note,
-                Err(error) if is_full(&error) && !has_freed && self.free_device(disk, &request.key, 0) => {
+                Err(error) if is_full(&error) && !has_freed => {
+                    self.free_device(disk, &request.key, 0);
                     has_freed = true;
                     continue;
                 }
@@ -336,6 +346,10 @@ impl Store {
         start: Instant,
         process: Option<u32>,
     ) -> Result<Outcome, E> {
+        // Whoever was waited for, or failed, may not have been the only one.
+        if let Some(outcome) = self.lookup_again(&request.key, start) {
+            return Ok(outcome);
+        }
         if start.elapsed() >= self.wait {
             self.notices.say(&Notice::Waited { name: request.name.to_owned(), process });
         }

@@ -42,9 +42,9 @@ impl Store {
 
     /// Asks the local disk.
     pub(super) fn lookup_disk(&self, key: &Key, start: Instant) -> Option<Outcome> {
-        let disk = self.disk.as_ref().filter(|_| !self.recache)?;
+        let disk = self.disk.as_ref()?;
         match disk.read(key) {
-            Ok(Found::Entry(entry)) => {
+            Ok(Found::Entry(entry)) if !self.is_stale(&entry) => {
                 let entry = Arc::new(*entry);
                 entry.note_use(millis((self.clock)()), 0);
                 let bytes = signed(entry.len());
@@ -55,7 +55,7 @@ impl Store {
                 self.memory.put(&entry);
                 Some(Outcome { entry, how: How::Disk })
             }
-            Ok(Found::Nothing) => None,
+            Ok(Found::Entry(_) | Found::Nothing) => None,
             Ok(Found::Damaged(damage, identity)) => {
                 self.notices.say(&Notice::Damaged(disk.entry_path(key), damage));
                 self.count(|counters| counters.damaged += 1);
@@ -67,6 +67,11 @@ impl Store {
                 None
             }
         }
+    }
+
+    /// Whether an entry is to be built once more: it was built before this store was opened.
+    fn is_stale(&self, entry: &Entry) -> bool {
+        self.built_since.is_some_and(|opened| entry.info().created_ms < opened)
     }
 
     pub(super) fn put_aside(&self, disk: &Disk, key: &Key, identity: (u64, u64)) {
@@ -83,9 +88,10 @@ impl Store {
 
     /// Asks the tiers beyond the local disk.
     pub(super) fn lookup_tiers(&self, key: &Key, start: Instant) -> Option<Outcome> {
-        for outer in self.tiers.iter().filter(|_| !self.recache) {
+        for outer in &self.tiers {
             let Some(container) = self.ask(outer, |tier| tier.get(key)).flatten() else { continue };
             match Entry::from_container(key, container, Origin::Tier) {
+                Ok(entry) if self.is_stale(&entry) => {}
                 Ok(entry) => {
                     let entry = Arc::new(entry);
                     self.count_hit(&entry, start, |counters| counters.tier_hits += 1);

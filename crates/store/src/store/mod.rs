@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::config::{Config, absolute};
 use crate::disk::Disk;
-use crate::entry::{Artifact, Entry, Info, Origin, PartError, check_part_name};
+use crate::entry::{Artifact, Entry, Info, Origin, PartError, check_part_name, millis};
 use crate::flight::Flights;
 use crate::history::History;
 use crate::ledger::Ledger;
@@ -39,8 +39,8 @@ pub struct Store {
     disk: Option<Disk>,
     /// Whether the disk turned out not to be writable at all.
     unwritable: AtomicBool,
-    /// Whether everything is built once more.
-    recache: bool,
+    /// Only what was built since then is used, in milliseconds since 1970, if everything is built once more.
+    built_since: Option<u64>,
     /// Where the user's secret is.
     private: Option<PathBuf>,
     memory: Memory,
@@ -121,7 +121,7 @@ impl Store {
             loads: Loads::default(),
             notices,
             unwritable: AtomicBool::new(false),
-            recache: config.recache,
+            built_since: config.recache.then(|| millis(clock())),
             private: config.private.clone(),
             room: Mutex::default(),
             limit: config.size,
@@ -141,6 +141,12 @@ impl Store {
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// How long somebody else's build is waited for before another one builds.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        self.wait
     }
 
     /// The entry of a key, from the first tier that has it.

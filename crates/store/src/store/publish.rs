@@ -25,42 +25,44 @@ impl Store {
     pub(super) fn publish_local(&self, entry: &Arc<Entry>) {
         self.memory.put(entry);
         let Some(disk) = self.writable() else { return };
-        if entry.len() > self.limit {
-            self.notices.say(&Notice::TooLarge { bytes: entry.len(), limit: self.limit });
-            return;
-        }
         if let Err(error) = self.publish_on(disk, entry) {
             self.cannot_write(disk, Notice::Write(disk.entry_path(entry.key()), error));
         }
     }
 
-    /// Publishes on the local disk, with room made before. When the device is full, what was used least goes.
-    pub(crate) fn publish_on(&self, disk: &Disk, entry: &Entry) -> io::Result<()> {
-        let expected = entry.len();
-        self.reserve(disk, entry.key(), expected);
-        let published = match disk.publish(entry) {
-            Err(error) if is_full(&error) && self.free_device(disk, entry.key(), expected) => {
-                disk.publish(entry)
+    /// Publishes on the local disk, with room made before. When the device is full, what was used least goes. Says
+    /// whether it was published: what is larger than the whole store is not.
+    pub(crate) fn publish_on(&self, disk: &Disk, entry: &Entry) -> io::Result<bool> {
+        if entry.len() > self.limit {
+            self.notices.say(&Notice::TooLarge { bytes: entry.len(), limit: self.limit });
+            return Ok(false);
+        }
+        match self.publish_once(disk, entry) {
+            Err(error) if is_full(&error) => {
+                // Somebody else may have made room meanwhile.
+                self.free_device(disk, entry.key(), entry.len());
+                self.publish_once(disk, entry)?;
             }
-            other => other,
-        };
+            done => done?,
+        }
+        Ok(true)
+    }
+
+    fn publish_once(&self, disk: &Disk, entry: &Entry) -> io::Result<()> {
+        let mut announced = 0;
+        let published = disk.publish(entry, |bytes| {
+            announced = bytes;
+            self.announce(disk, entry.key(), bytes);
+        });
         match published {
             Ok(Published { bytes, replaced }) => {
                 self.count(|counters| counters.written_bytes += signed(bytes));
-                // What was expected leaves out the head.
-                self.count_size(
-                    -i64::from(replaced.is_some()),
-                    signed(bytes) - signed(expected) - signed(replaced.unwrap_or(0)),
-                );
-                // At once: a process may end without a word, and others must know how full the store is.
-                self.flush();
-                Ok(())
+                self.count_size(i64::from(replaced.is_none()), -signed(replaced.unwrap_or(0)));
             }
-            Err(error) => {
-                self.count_size(-1, -signed(expected));
-                self.flush();
-                Err(error)
-            }
+            Err(_) => self.count_size(0, -signed(announced)),
         }
+        // At once: a process may end without a word, and others must know how full the store is.
+        self.flush();
+        published.map(drop)
     }
 }

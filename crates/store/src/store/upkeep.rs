@@ -21,11 +21,16 @@ const COUNT_ANEW: Duration = Duration::from_secs(24 * 60 * 60);
 /// Somebody else who makes room is waited for this long.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(5);
 
+/// Who waited for somebody else in vain does not wait again for this long.
+const WAIT_AGAIN: Duration = Duration::from_secs(60);
+
 /// What this process knows about the directory.
 #[derive(Default)]
 pub(super) struct Room {
-    /// Whether it was counted, by this process or by another one, not long ago.
-    is_counted: bool,
+    /// When it was last counted, by this process or by another one.
+    counted: Option<Instant>,
+    /// When somebody else who makes room was last waited for in vain.
+    waited: Option<Instant>,
 }
 
 /// How full a store is, and what it did.
@@ -64,81 +69,96 @@ pub struct Cleared {
 }
 
 impl Store {
-    /// Announces an entry that is about to be written, and makes room if there would be too much. What is announced
-    /// counts at once, so that several who write at the same time know of each other.
-    pub(crate) fn reserve(&self, disk: &Disk, key: &Key, bytes: u64) {
-        self.count_size(1, signed(bytes));
-        self.flush_soon();
-        let is_counted = {
+    /// Announces an entry that is about to be written, and makes room if there is too much with it. It counts at
+    /// once, so that several who write at the same time know of each other; and its file is there already.
+    pub(super) fn announce(&self, disk: &Disk, key: &Key, bytes: u64) {
+        let (is_counted, may_wait) = {
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut room.is_counted, true) || disk.counted_within(COUNT_ANEW)
+            let lately = |when: Option<Instant>, age| when.is_some_and(|when| when.elapsed() < age);
+            if !lately(room.counted, COUNT_ANEW) && disk.counted_within(COUNT_ANEW) && self.has_ledger() {
+                room.counted = Some(Instant::now());
+            }
+            (lately(room.counted, COUNT_ANEW), !lately(room.waited, WAIT_AGAIN))
         };
+        self.count_size(0, signed(bytes));
+        self.flush_soon();
         if is_counted && !self.is_over(self.limit) {
             return;
         }
-        let deadline = Instant::now() + WAIT_FOR_ROOM;
+        let deadline = Instant::now() + if may_wait { WAIT_FOR_ROOM } else { Duration::ZERO };
         loop {
             let mut progress = |_, _| ();
             let what = Eviction {
                 limit: self.limit,
-                needed: bytes,
+                ahead: true,
                 unused_for: None,
                 keep: Some(key),
                 dry_run: false,
                 progress: &mut progress,
             };
-            match self.evict(disk, what) {
-                // The announcement was not among what was counted.
-                Ok(Some(_)) => return self.count_size(1, signed(bytes)),
+            let outcome = self.evict(disk, what);
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
+                Ok(Some(_)) => return room.counted = Some(Instant::now()),
                 // Somebody else is at it.
                 Ok(None) if Instant::now() < deadline && self.is_over(self.limit) => {
+                    drop(room);
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                Ok(None) => return,
+                Ok(None) => {
+                    if self.is_over(self.limit) {
+                        room.waited = Some(Instant::now());
+                    }
+                    return;
+                }
                 Err(error) => {
+                    drop(room);
                     return self.cannot_write(disk, Notice::Write(disk.bucket().to_owned(), error));
                 }
             }
         }
     }
 
+    fn has_ledger(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.written().1)
+    }
+
     fn is_over(&self, limit: u64) -> bool {
         u64::try_from(self.counters().bytes).unwrap_or(0) > limit
     }
 
-    /// Removes what was used least until an entry fits on a device that is full. Says whether there was anything; what
-    /// was announced does not count any more then.
-    pub(super) fn free_device(&self, disk: &Disk, key: &Key, bytes: u64) -> bool {
+    /// Removes what was used least until an entry fits on a device that is full; a few, if it is about a name only.
+    pub(super) fn free_device(&self, disk: &Disk, key: &Key, bytes: u64) {
         let there = disk.scan().total_bytes();
         let mut progress = |_, _| ();
         let what = Eviction {
-            limit: there.saturating_sub(bytes.max(there / 16)),
-            needed: 0,
+            limit: there.saturating_sub(bytes.saturating_mul(2).max(there / 64)),
+            ahead: false,
             unused_for: None,
             keep: Some(key),
             dry_run: false,
             progress: &mut progress,
         };
-        matches!(self.evict(disk, what), Ok(Some(freed)) if freed.entries + freed.swept > 0)
+        let _ = self.evict(disk, what);
     }
 
     fn evict(&self, disk: &Disk, mut what: Eviction<'_>) -> io::Result<Option<Freed>> {
+        // What others announce from now on may be counted twice, until the next time; never not at all: their files are
+        // there before they announce them.
+        let before = self.counters();
         let Some(freed) = disk.make_room(&mut what)? else { return Ok(None) };
         if !what.dry_run {
             self.count(|counters| {
                 counters.evicted += signed(freed.entries);
                 counters.evicted_bytes += signed(freed.bytes);
             });
-            self.reconcile(freed.left_entries, freed.left_bytes);
+            self.count_size(
+                signed(freed.left_entries) - before.entries,
+                signed(freed.left_bytes) - before.bytes,
+            );
+            self.flush();
         }
         Ok(Some(freed))
-    }
-
-    /// Sets the ledger right after the directory was counted.
-    fn reconcile(&self, entries: u64, bytes: u64) {
-        let counters = self.counters();
-        self.count_size(signed(entries) - counters.entries, signed(bytes) - counters.bytes);
-        self.flush();
     }
 
     pub(super) fn count_size(&self, entries: i64, bytes: i64) {
@@ -170,15 +190,12 @@ impl Store {
         Usage { limit: self.limit, counters: self.counters() }
     }
 
-    /// The same, with entries and bytes as a scan counted them. What others know is set right on the way.
+    /// The same, with entries and bytes as a scan counted them.
     #[must_use]
     pub fn usage_of(&self, scan: &Scan) -> Usage {
-        let (entries, bytes) = (scan.entries.len() as u64, scan.total_bytes());
-        if self.writable().is_some() {
-            self.reconcile(entries, bytes);
-        }
         let mut usage = self.usage();
-        (usage.counters.entries, usage.counters.bytes) = (signed(entries), signed(bytes));
+        usage.counters.entries = signed(scan.entries.len() as u64);
+        usage.counters.bytes = signed(scan.total_bytes());
         usage
     }
 
@@ -218,7 +235,7 @@ impl Store {
         match &self.disk {
             Some(disk) if disk.readonly() && !dry_run => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
             Some(disk) => {
-                self.evict(disk, Eviction { limit, needed: 0, unused_for, keep: None, dry_run, progress })
+                self.evict(disk, Eviction { limit, ahead: true, unused_for, keep: None, dry_run, progress })
             }
             None => Ok(Some(Freed::default())),
         }
@@ -358,11 +375,12 @@ impl Store {
         });
         if which.is_none() {
             disk.forget(&mut failed);
-            let Scan { entries, bytes, other_bytes, .. } = disk.scan();
-            self.reconcile(entries.len() as u64, bytes + other_bytes);
-        } else {
-            self.count_size(-signed(cleared.entries), -signed(cleared.bytes));
-            self.flush();
+        }
+        self.count_size(-signed(cleared.entries), -signed(cleared.bytes));
+        self.flush();
+        if which.is_none() {
+            // Everything is counted again, and the index is empty.
+            let _ = self.gc(None, None, false, &mut |_, _| ());
         }
         cleared.skipped.merge(failed);
         Ok(cleared)
