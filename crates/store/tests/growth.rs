@@ -114,7 +114,12 @@ fn what_memory_answers_is_not_the_first_to_go() {
 }
 
 fn total(path: &Path) -> u64 {
-    files(&path.join("v1")).iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    use std::os::unix::fs::MetadataExt;
+    let all = files(&path.join("v1"));
+    // A file that is renamed meanwhile is listed twice.
+    let unique: std::collections::HashMap<u64, u64> =
+        all.iter().filter_map(|file| file.metadata().ok()).map(|file| (file.ino(), file.len())).collect();
+    unique.values().sum()
 }
 
 #[test]
@@ -172,8 +177,8 @@ fn several_writers_do_not_fill_the_store_twice() {
     while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
         most = most.max(total(path));
     }
-    // What is being written at a time may be there beside what counts already.
-    let bound = limit + WRITERS * (EACH as u64 + 2000);
+    // Beside what may be there, each is about to write something; and listing takes time, in which some go and some come.
+    let bound = 2 * limit - limit / 10;
     assert!(most <= bound && most > limit / 2, "{most} of {bound}");
 }
 
