@@ -61,8 +61,10 @@ pub(crate) struct Stat {
     pub(crate) modified: SystemTime,
     pub(crate) is_file: bool,
     pub(crate) is_dir: bool,
-    /// Device and inode: which file it is.
+    /// Device and inode: which file it is, among those that are there.
     pub(crate) identity: (u64, u64),
+    /// When it was made, where that is known: numbers are used again.
+    pub(crate) created: Option<SystemTime>,
     pub(crate) owner: u32,
     pub(crate) mode: u32,
 }
@@ -75,6 +77,7 @@ impl Stat {
             is_file: metadata.is_file(),
             is_dir: metadata.is_dir(),
             identity: (metadata.dev(), metadata.ino()),
+            created: metadata.created().ok(),
             owner: metadata.uid(),
             mode: metadata.mode(),
         }

@@ -6,10 +6,11 @@
 //! who does not get it at once keeps counting and tries again later.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::io::{Io, Locked};
 
 const MAGIC: [u8; 8] = *b"KPLEDGR1";
 /// More records than this are replaced by their sum.
-const MOST_RECORDS: usize = 128;
+const MOST_RECORDS: usize = 512;
 /// A ledger longer than this is not ours.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -111,16 +112,28 @@ fn read_record(bytes: &[u8]) -> Option<Counters> {
     Some(Counters::from_values(values))
 }
 
-/// The sum of all whole records, and how many there are.
-fn sum(bytes: &[u8]) -> (Counters, usize) {
-    let mut total = Counters::default();
-    let (mut at, mut records) = (0, 0);
+/// Records that were read.
+#[derive(Clone, Copy, Default)]
+struct Read {
+    /// Their sum.
+    total: Counters,
+    /// How many there are.
+    records: usize,
+    /// Where the last whole one ends.
+    end: usize,
+}
+
+/// Adds all whole records to those that were read before.
+fn sum(bytes: &[u8], mut read: Read) -> Read {
+    let start = read.end;
+    let mut at = 0;
     while at < bytes.len() {
         match read_record(&bytes[at..]) {
             Some(record) => {
-                total.add(&record);
-                records += 1;
+                read.total.add(&record);
+                read.records += 1;
                 at += RECORD;
+                read.end = start + at;
             }
             // After a torn record, look for the next beginning of one.
             None => {
@@ -132,7 +145,7 @@ fn sum(bytes: &[u8]) -> (Counters, usize) {
             }
         }
     }
-    (total, records)
+    read
 }
 
 /// Counts for one process and shares with others.
@@ -140,6 +153,16 @@ pub(crate) struct Ledger {
     path: PathBuf,
     io: Io,
     pending: Mutex<Pending>,
+    /// What was read, and of which file: the next time goes on from there.
+    read: Mutex<(Option<Which>, Read)>,
+}
+
+/// Which file was read: numbers and even times of files are used again, so what it begins with counts too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Which {
+    identity: (u64, u64),
+    created: Option<SystemTime>,
+    first: [u8; RECORD],
 }
 
 #[derive(Default)]
@@ -153,7 +176,7 @@ struct Pending {
 impl Ledger {
     pub(crate) fn new(path: PathBuf, io: Io) -> Self {
         let pending = Pending { process: std::process::id(), ..Pending::default() };
-        Self { path, io, pending: Mutex::new(pending) }
+        Self { path, io, pending: Mutex::new(pending), read: Mutex::default() }
     }
 
     /// What this process counted; nothing, if it was its parent that counted.
@@ -231,7 +254,7 @@ impl Ledger {
 
     /// Replaces all records by their sum. The caller holds the lock.
     fn compact(&self) -> io::Result<()> {
-        let (total, _) = sum(&self.bytes()?);
+        let total = self.read()?.total;
         let path = self.path.with_file_name(format!("ledger-{}", unique()));
         let file = self.io.create(&path)?;
         let written = self.io.write(&file, &path, &write_record(&total));
@@ -240,21 +263,33 @@ impl Ledger {
         })
     }
 
-    fn bytes(&self) -> io::Result<Vec<u8>> {
+    /// Reads what was written since the last time.
+    fn read(&self) -> io::Result<Read> {
         let file = self.io.open(&self.path)?;
-        let len = self.io.stat_file(&file, &self.path)?.len.min(MOST_BYTES);
-        self.io.read(&file, &self.path, usize::try_from(len).unwrap_or(0))
+        let stat = self.io.stat_file(&file, &self.path)?;
+        let mut first = [0; RECORD];
+        let _ = file.read_exact_at(&mut first, 0);
+        let which = Which { identity: stat.identity, created: stat.created, first };
+        // A forked child may have the lock of a thread that it does not have: then it reads everything.
+        let mut known = self.read.try_lock().ok();
+        let mut read = match known.as_deref() {
+            Some((known, read)) if *known == Some(which) && read.end as u64 <= stat.len => *read,
+            _ => Read::default(),
+        };
+        let len = stat.len.min(MOST_BYTES).saturating_sub(read.end as u64);
+        (&file).seek(SeekFrom::Start(read.end as u64))?;
+        let bytes = self.io.read(&file, &self.path, usize::try_from(len).unwrap_or(0))?;
+        read = sum(&bytes, read);
+        if let Some(known) = &mut known {
+            **known = (Some(which), read);
+        }
+        Ok(read)
     }
 
     /// What all processes wrote down, and whether there was anything to read.
     pub(crate) fn written(&self) -> (Counters, bool) {
-        match self.bytes() {
-            Ok(bytes) => {
-                let (total, records) = sum(&bytes);
-                (total, records > 0)
-            }
-            Err(_) => (Counters::default(), false),
-        }
+        let read = self.read().unwrap_or_default();
+        (read.total, read.records > 0)
     }
 }
 
@@ -271,12 +306,12 @@ mod tests {
         let record = write_record(&sample());
         for cut in 0..RECORD {
             let bytes = [&record[..], &record[..cut], &record[..]].concat();
-            assert_eq!(sum(&bytes).0.builds, 2, "torn after {cut} bytes");
+            assert_eq!(sum(&bytes, Read::default()).total.builds, 2, "torn after {cut} bytes");
         }
         for at in 0..RECORD {
             let mut bytes = [&record[..], &record[..]].concat();
             bytes[at] ^= 1;
-            assert_eq!(sum(&bytes).0.builds, 1, "byte {at} changed");
+            assert_eq!(sum(&bytes, Read::default()).total.builds, 1, "byte {at} changed");
         }
     }
 
@@ -292,6 +327,34 @@ mod tests {
         assert_eq!((total.builds, total.bytes), (2 * MOST_RECORDS as i64, -10 * MOST_RECORDS as i64));
         assert!(std::fs::metadata(&ledger.path).unwrap().len() <= ((MOST_RECORDS + 1) * RECORD) as u64);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_others_wrote_is_read_on_and_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(directory.path().join("ledger"), Io::default());
+        let append = |bytes: &[u8]| {
+            use std::io::Write;
+            let mut file = File::options().create(true).append(true).open(&ledger.path).unwrap();
+            file.write_all(bytes).unwrap();
+        };
+        let record = write_record(&sample());
+        append(&record);
+        assert_eq!(ledger.written().0.builds, 1);
+        // One that is being written is read when it is whole, one that was torn never is.
+        append(&record[..20]);
+        assert_eq!(ledger.written().0.builds, 1);
+        append(&record[20..]);
+        assert_eq!(ledger.written().0.builds, 2);
+        append(&record[..30]);
+        append(&record);
+        assert_eq!((ledger.written().0.builds, ledger.written().0.builds), (3, 3));
+        // Another file, and a shorter one.
+        std::fs::remove_file(&ledger.path).unwrap();
+        append(&[&record[..], &record, &record, &record, &record].concat());
+        assert_eq!(ledger.written().0.builds, 5);
+        std::fs::write(&ledger.path, &record).unwrap();
+        assert_eq!(ledger.written().0.builds, 1);
     }
 
     #[test]

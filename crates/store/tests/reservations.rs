@@ -25,7 +25,7 @@ struct BeforeWriting<F>(AtomicU32, F);
 impl<F: Fn() + Send + Sync> Fault for BeforeWriting<F> {
     fn before(&self, op: Op, path: &Path) -> Verdict {
         let is_staged = path.parent().is_some_and(|parent| parent.ends_with("staging"));
-        // The first one gives the file its length.
+        // The first one gives a large file its length.
         if op == Op::Write && is_staged && self.0.fetch_add(1, Ordering::SeqCst) == 1 {
             (self.1)();
         }
@@ -37,17 +37,17 @@ impl<F: Fn() + Send + Sync> Fault for BeforeWriting<F> {
 fn what_is_being_written_counts_whoever_makes_room() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
-    const LIMIT: u64 = 1_000_000;
+    const LIMIT: u64 = 10_000_000;
     let limited = |path: &PathBuf| Config { size: LIMIT, ..config(path) };
     build(&Store::open(limited(&path)), 50, 10);
     let other = path.clone();
     let hook =
-        BeforeWriting(AtomicU32::new(0), move || drop(build(&Store::open(limited(&other)), 2, 600_000)));
+        BeforeWriting(AtomicU32::new(0), move || drop(build(&Store::open(limited(&other)), 2, 6_000_000)));
     let first = Store::open(Config { io: Io::with_fault(Arc::new(hook)), ..limited(&path) });
-    build(&first, 1, 600_000);
+    build(&first, 1, 6_000_000);
     drop(first);
     let later = Store::open(limited(&path));
-    build(&later, 3, 300_000);
+    build(&later, 3, 3_000_000);
     assert!(later.scan().total_bytes() <= LIMIT, "{}", later.scan().total_bytes());
     agree(&later);
 }
@@ -61,8 +61,7 @@ impl Fault for Full {
         let left = self.0.load(Ordering::SeqCst);
         if op == Op::Write && is_staged && left > 0 {
             self.0.store(left - 1, Ordering::SeqCst);
-            // The first of them gives the file its length.
-            return if left == 1 { Verdict::Short(10) } else { Verdict::Proceed };
+            return Verdict::Short(10);
         }
         Verdict::Proceed
     }
@@ -78,7 +77,7 @@ fn a_full_device_is_counted_right() {
     let io = Io::with_fault(Arc::clone(&full) as Arc<dyn Fault>);
     let store = Store::open(Config { io, ..config(directory.path()) });
     for number in 100..104 {
-        full.0.store(2, Ordering::SeqCst);
+        full.0.store(1, Ordering::SeqCst);
         build(&store, number, 50_000);
         assert!(right_or_nothing(&store, number, 50_000));
         agree(&store);
@@ -95,7 +94,7 @@ fn room_that_somebody_else_made_is_used() {
     let making = fs::File::open(directory.path().join("v1/gc.lock")).unwrap();
     making.lock().unwrap();
     let said = Said::default();
-    let io = Io::with_fault(Arc::new(Full(AtomicU32::new(2))));
+    let io = Io::with_fault(Arc::new(Full(AtomicU32::new(1))));
     let store = Store::open(said.listen(Config { io, ..config(directory.path()) }));
     build(&store, 99, 10_000);
     assert!(right_or_nothing(&store, 99, 10_000));

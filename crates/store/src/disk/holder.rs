@@ -1,5 +1,6 @@
 //! [`Holder`]: which process has something, and whether it still is there.
 
+use std::cell::Cell;
 use std::fmt;
 
 /// A process, so that it is recognised although ids are used again.
@@ -26,9 +27,15 @@ pub(crate) enum Presence {
 impl Holder {
     /// This process, where processes can be looked at.
     pub(crate) fn this() -> Option<Self> {
+        thread_local! {
+            // A forked child has another id.
+            static STARTED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
+        }
         let process = std::process::id();
-        let (_, started) = look_at(process)?;
-        Some(Self { process, started, namespace: namespace() })
+        if STARTED.get().0 != process {
+            STARTED.set((process, look_at(process)?.1));
+        }
+        Some(Self { process, started: STARTED.get().1, namespace: namespace() })
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {

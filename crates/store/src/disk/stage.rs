@@ -49,9 +49,15 @@ impl Disk {
         let path = self.entry_path(entry.key());
         let (staged, file) = self.stage()?;
         let fill = || {
-            self.io.set_len(&file, &staged, total as u64)?;
-            announced(total as u64);
-            self.fill(&staged, &file, &pieces)?;
+            // What is large is announced before there is no room for it, what is small when it is there.
+            if total > ONE_PIECE {
+                self.io.set_len(&file, &staged, total as u64)?;
+                announced(total as u64);
+                self.fill(&staged, &file, &pieces)?;
+            } else {
+                self.fill(&staged, &file, &pieces)?;
+                announced(total as u64);
+            }
             let replaced = self.io.stat(&path).ok().filter(|stat| stat.is_file).map(|stat| stat.len);
             let record = Indexed::new(entry.key(), &entry.name(), entry.info().created_ms);
             let has_grown = replaced.is_none() && self.index_add(&record);

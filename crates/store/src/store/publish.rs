@@ -61,8 +61,6 @@ impl Store {
             }
             Err(_) => self.count_size(0, -signed(announced)),
         }
-        // At once: a process may end without a word, and others must know how full the store is.
-        self.flush();
         published.map(drop)
     }
 }
