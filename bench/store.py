@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from measured import record
+from measured import medians, record
 
 import keyprint as kp
 
@@ -120,19 +120,6 @@ TOOLS: dict[str, Callable[..., Any]] = {
     "SQLite": Sqlite,
     "diskcache": Diskcache,
 }
-
-
-def medians(operations: dict[str, Operation], *, repeat: int, rounds: int = 15) -> dict[str, float]:
-    """Seconds for one operation of each tool; the tools take turns."""
-    times: dict[str, list[float]] = {name: [] for name in operations}
-    for turn in range(rounds + 1):
-        for name, operation in operations.items():
-            start = time.perf_counter()
-            for i in range(repeat):
-                operation(turn * repeat + i)
-            if turn:
-                times[name].append((time.perf_counter() - start) / repeat)
-    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def line(title: str, times: dict[str, float]) -> None:

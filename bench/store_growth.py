@@ -9,7 +9,6 @@ import contextlib
 import os
 import platform
 import resource
-import statistics
 import subprocess
 import sys
 import sysconfig
@@ -18,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from measured import record
+from measured import medians, record
 
 import keyprint as kp
 
@@ -40,18 +39,6 @@ def fill(path: Path, entries: int) -> kp.Store:
     took = time.perf_counter() - start
     print(f"{entries:>9,} entries published, {took / entries * 1e6:.0f} us each", flush=True)
     return store
-
-
-def medians(operations: dict[str, Callable[[int], object]], rounds: int, repeat: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {name: [] for name in operations}
-    for turn in range(rounds + 1):
-        for name, operation in operations.items():
-            start = time.perf_counter()
-            for i in range(repeat):
-                operation(turn * repeat + i)
-            if turn:
-                times[name].append((time.perf_counter() - start) / repeat)
-    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def line(title: str, times: dict[str, float], bar: str = "") -> None:
@@ -113,7 +100,8 @@ def main() -> None:
             ("reasons of a miss, when asked for", why, 5, 1, ""),
             ("number of entries (`len`)", lambda store: lambda _: len(store), 3, 1, ""),
         ):
-            line(title, medians({name: make(store) for name, store in stores.items()}, rounds, repeat), bar)
+            operations = {name: make(store) for name, store in stores.items()}
+            line(title, medians(operations, rounds=rounds, repeat=repeat), bar)
         commands = {
             "ls --limit 5": ("ls", "--limit", "5"),
             "ls --limit 5 --sort used": ("ls", "--limit", "5", "--sort", "used"),

@@ -100,9 +100,8 @@ impl Wanted<'_> {
     }
 }
 
-/// The keys of all entries that are wanted, by what is in them: for whoever acts on it, and must not miss any.
-pub(crate) fn keys(store: &Store, wanted: Wanted<'_>, progress: &mut Progress<'_>) -> HashSet<Key> {
-    let mut keys = HashSet::new();
+/// Reads what is noted in all entries, and hands out those that are wanted.
+fn read(store: &Store, wanted: Wanted<'_>, progress: &mut Progress<'_>, mut each: impl FnMut(Key, &Notes)) {
     let mut seen = 0;
     store.visit(|listed| {
         seen += 1;
@@ -110,8 +109,16 @@ pub(crate) fn keys(store: &Store, wanted: Wanted<'_>, progress: &mut Progress<'_
         if let Ok(Some(Ok(notes))) = store.notes(&listed.key)
             && wanted.wants(notes.manifest.name())
         {
-            keys.insert(listed.key);
+            each(listed.key, &notes);
         }
+    });
+}
+
+/// The keys of all entries that are wanted, by what is in them: for whoever acts on it, and must not miss any.
+pub(crate) fn keys(store: &Store, wanted: Wanted<'_>, progress: &mut Progress<'_>) -> HashSet<Key> {
+    let mut keys = HashSet::new();
+    read(store, wanted, progress, |key, _| {
+        keys.insert(key);
     });
     keys
 }
@@ -124,16 +131,9 @@ pub(crate) fn entries(store: &Store, wanted: Wanted<'_>, progress: &mut Progress
         return records;
     }
     let mut records = Vec::new();
-    let mut seen = 0;
-    store.visit(|listed| {
-        seen += 1;
-        progress.show("reading", seen, None);
-        if let Ok(Some(Ok(notes))) = store.notes(&listed.key)
-            && wanted.wants(notes.manifest.name())
-        {
-            let (name, created_ms) = (notes.manifest.name().to_owned(), notes.info.created_ms);
-            records.push(Indexed { key: listed.key, name, created_ms });
-        }
+    read(store, wanted, progress, |key, notes| {
+        let (name, created_ms) = (notes.manifest.name().to_owned(), notes.info.created_ms);
+        records.push(Indexed { key, name, created_ms });
     });
     records.sort_by_key(|record| (std::cmp::Reverse(record.created_ms), record.key));
     records

@@ -1,6 +1,6 @@
 //! The command line of Keyprint, as a library: the Python package runs the same code as the binary.
 //!
-//! [`run`] parses arguments, does what they say against a store, and returns the exit code: 0 for
+//! [`run`], on the standard streams [`run_standard`], parses arguments, does what they say against a store, and returns the exit code: 0 for
 //! success, 1 if something was found wrong or could not be done, 2 for arguments that make no sense.
 //!
 //! `args` says what can be asked for; `commands` has one file per command; `output` knows terminals
@@ -15,7 +15,7 @@ mod output;
 mod progress;
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -69,6 +69,21 @@ impl Failure {
 
 /// How a command ended, if it could be done.
 type Done = Result<i32, Failure>;
+
+/// Runs the command line on the standard streams. `args` begins with the program's name.
+pub fn run_standard(args: impl IntoIterator<Item = OsString>) -> i32 {
+    let (mut out, mut err, mut input) = (io::stdout(), io::stderr(), io::stdin());
+    let (out_is_terminal, err_is_terminal) = (out.is_terminal(), err.is_terminal());
+    let context = Context {
+        out: &mut out,
+        err: &mut err,
+        input: &mut input,
+        out_is_terminal,
+        err_is_terminal,
+        now: SystemTime::now(),
+    };
+    run(args, context)
+}
 
 /// Runs the command line. `args` begins with the program's name.
 pub fn run(args: impl IntoIterator<Item = OsString>, context: Context<'_>) -> i32 {

@@ -114,8 +114,8 @@ class CachedStep(Chainable[_In, _Out]):
     lambda, a local function, a lock) is refused, and results go through a ``serializer``. Without
     one, results stay in memory as they are, in ``cache`` (anything with ``[key]`` and ``[key] = result``) if one
     is given. ``step_key`` may say what of the step counts, in place of all of it: a function of the step, or
-    ``"code"`` for the code of the step's own functions and methods, helpers not followed. A step does not change
-    after it was made; ``step.replace(...)`` makes another.
+    ``"code"`` for the code of the step's own functions and methods, helpers not followed. A ``secret`` input counts,
+    and is written down nowhere. A step does not change after it was made; ``step.replace(...)`` makes another.
 
     >>> import keyprint as kp
     >>> def double(x: int) -> int:
@@ -137,6 +137,7 @@ class CachedStep(Chainable[_In, _Out]):
         step_key: Callable[[Any], Any] | Literal["code"] | None = None,
         cache: MutableMapping[str, _Out] | None = None,
         packages: Packages | None = None,
+        secret: bool = False,
     ) -> None:
         _check_callable(step)
         if not callable(input_key):
@@ -160,6 +161,7 @@ class CachedStep(Chainable[_In, _Out]):
             "step_key": step_key,
             "cache": {} if cache is None else cache,
             "packages": packages,
+            "secret": secret,
             "_flights": Flights(),
             "_identity": identity_of(step, mode=mode, packages=packages) if is_followed else None,
             "_inputs": InputIdentity(mode="strict", packages=packages),
@@ -181,6 +183,7 @@ class CachedStep(Chainable[_In, _Out]):
     step_key: Callable[[Any], Any] | Literal["code"] | None
     cache: MutableMapping[str, _Out]
     packages: Packages | None
+    secret: bool
     _flights: Flights
     _identity: StepIdentity | ChainIdentity | None
     _inputs: InputIdentity
@@ -188,7 +191,7 @@ class CachedStep(Chainable[_In, _Out]):
 
     def replace(self, **changes: Any) -> CachedStep[Any, Any]:
         """Return a step like this one, but for what is given."""
-        names = ("step", "input_key", "store", "serializer", "name", "tool", "step_key", "packages")
+        names = ("step", "input_key", "store", "serializer", "name", "tool", "step_key", "packages", "secret")
         known = {name: getattr(self, name) for name in names}
         if "step" in changes:
             del known["name"]
@@ -214,8 +217,9 @@ class CachedStep(Chainable[_In, _Out]):
 
     def key(self, value: _In) -> Key:
         """Return the key of the result for an input."""
-        components: dict[str, Any] = {"input": self._input(value), "interpreter": INTERPRETER[1]}
-        shown: dict[str, Any] = {}
+        components: dict[str, Any] = {"interpreter": INTERPRETER[1]}
+        secrets, shown = self._secrets(value), dict[str, Any]()
+        (secrets if self.secret else components)["input"] = self._input(value)
         if self._identity is None:
             components["step"] = self._given
             shown["step"] = Shown("as `step_key` has it")
@@ -226,9 +230,9 @@ class CachedStep(Chainable[_In, _Out]):
             shown.update(parts.parts)
         if self.store is not None:
             components["serializer"] = self.serializer.name
-        for item in self._shown(value):
+        for item in [] if self.secret else self._shown(value):
             shown["input"] = item
-        return Key(self.name, components, shown=shown, tool=self.tool, secrets=self._secrets(value))
+        return Key(self.name, components, shown=shown, tool=self.tool, secrets=secrets)
 
     def _input(self, value: _In) -> Any:
         """Return what counts of an input."""
@@ -456,7 +460,7 @@ class _Applied:
 
 #: What a cached step needs at run time; the step itself is counted apart.
 _RUNTIME: Final = {
-    *("step", "input_key", "store", "serializer", "name", "tool", "step_key", "cache", "packages"),
+    *("step", "input_key", "store", "serializer", "name", "tool", "step_key", "cache", "packages", "secret"),
     *("_flights", "_identity", "_inputs", "_given", "_ignore", "_secret", "_arguments_key", "_is_method"),
     "_is_made",
 }

@@ -283,6 +283,23 @@ def test_secrets_count_and_are_written_down_nowhere(tmp_path: Path) -> None:
         kp.cached(secrets=("token",), ignore=("token",))(_login)
 
 
+def test_a_secret_input_counts_and_is_written_down_nowhere(tmp_path: Path) -> None:
+    store = kp.Store(tmp_path / "store")
+    step = kp.CachedStep(len, input_key=kp.fingerprint, store=store, secret=True, step_key="code")
+    assert step(["hunter2"]) == 1 and step(["hunter2", "x"]) == 2
+    assert step.key(["hunter2"]).hex() != step.key(["hunter3"]).hex()
+    # It is the same input for other steps, under another key.
+    shown = step.replace(secret=False)
+    assert (
+        "hunter2" in shown.key(["hunter2"]).manifest() and "hunter2" not in step.key(["hunter2"]).manifest()
+    )
+    assert step.replace().secret
+    assert store.why_last(1)[0][2] and "hunter" not in str(store.why_last(2))
+    for path in (tmp_path / "store").rglob("*"):
+        if path.is_file():
+            assert b"hunter" not in path.read_bytes(), path
+
+
 def _bound(function: Any, *calls: tuple[Any, ...]) -> list[Any]:
     import inspect
 
