@@ -125,6 +125,8 @@ fn ls() {
     assert_snapshot!("ls_by_name", fixture.run(&["ls", "low*", "--sort", "name", "--reverse"]));
     assert_snapshot!("ls_of_nothing", fixture.run(&["ls", "nothing like it"]));
     assert_snapshot!("ls_in_an_empty_store", Fixture::empty().run(&["ls"]));
+    std::fs::remove_file(fixture.first_file()).unwrap();
+    assert_snapshot!("ls_with_one_gone", fixture.run(&["ls", "--limit", "2"]));
     assert_snapshot!("ls_as_json", fixture.run(&["ls", "--json", "--sort", "age", "--limit", "1"]));
 }
 

@@ -84,8 +84,9 @@ pub(crate) fn run(
     } else {
         table.rows(&rows, output);
     }
-    if records.len() > passed {
-        let more = output.look(Look::Faint, &format!("… and {} more", records.len() - passed));
+    let (more, about) = remaining(store, &records[passed..]);
+    if more > 0 {
+        let more = output.look(Look::Faint, &format!("… and {about}{more} more"));
         output.line(more);
     }
     if damaged > 0 {
@@ -94,6 +95,15 @@ pub(crate) fn run(
         output.line(text);
     }
     Ok(0)
+}
+
+/// How many entries there are that are not shown; the index may know some that are gone, and to look at very many takes
+/// too long.
+fn remaining(store: &Store, records: &[Indexed]) -> (usize, &'static str) {
+    if records.len() > ROWS {
+        return (records.len(), "about ");
+    }
+    (records.iter().filter(|record| store.listed(&record.key).is_some()).count(), "")
 }
 
 /// Sorts entries that come the latest first. Ties stay in that order, and by key, so that the same store is always

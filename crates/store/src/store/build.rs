@@ -129,14 +129,12 @@ impl Store {
         let deadline =
             start.checked_add(self.wait).unwrap_or_else(|| start + Duration::from_secs(u32::MAX.into()));
         let process = Some(std::process::id());
-        let mut circular = false;
         let role = {
             let mut waiting_for = None;
             let mut tick = || {
                 // Those who build something may wait for it in another process.
                 waiting_for.get_or_insert_with(|| WaitingFor::begin(&request.key));
-                circular = self.disk.as_ref().is_some_and(|disk| is_circular(disk, &request.key));
-                if circular {
+                if self.disk.as_ref().is_some_and(|disk| is_circular(disk, &request.key)) {
                     return Err(None);
                 }
                 watch(&Waiting { name: request.name, process, since: start.elapsed() }).map_err(Some)
