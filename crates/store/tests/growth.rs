@@ -5,7 +5,7 @@ mod support;
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -214,13 +214,7 @@ fn one_place_that_cannot_be_read_stops_nothing() {
     for number in 0..20 {
         build(&filled, number, SIZE);
     }
-    // A directory that cannot be listed, an entry that cannot be looked at, one that cannot be removed.
-    let shards = |path: &Path| -> Vec<PathBuf> {
-        let mut shards: Vec<_> = fs::read_dir(path).unwrap().map(|name| name.unwrap().path()).collect();
-        shards.sort();
-        shards
-    };
-    let all = shards(&directory.path().join("v1/entries"));
+    // A directory that is not ours; one that cannot be listed, or entries that cannot be looked at.
     fs::create_dir(directory.path().join("v1/entries/zz")).unwrap();
     for refuse in
         [(|op, path| op == Op::List && path.ends_with("00")) as fn(Op, &Path) -> bool, |op, path| {
@@ -245,7 +239,6 @@ fn one_place_that_cannot_be_read_stops_nothing() {
             build(&filled, number, SIZE);
         }
     }
-    assert!(!all.is_empty());
 }
 
 /// Some entries, by their keys.

@@ -66,8 +66,12 @@ impl Disk {
         let mut swept = if what.dry_run { 0 } else { self.sweep(false) };
         let mut scan = self.scan();
         if scan.total_bytes() > what.limit && scan.other_bytes > 0 && !what.dry_run {
-            swept += self.sweep(true);
-            scan = self.scan();
+            let more = self.sweep(true);
+            swept += more;
+            // What is being written stays, and is mostly all there is.
+            if more > 0 {
+                scan = self.scan();
+            }
         }
         let mut bytes = scan.total_bytes();
         let Scan { mut entries, skipped, .. } = scan;

@@ -112,7 +112,7 @@ impl Disk {
     /// Goes through all entries, one directory at a time. What cannot be looked at is passed over.
     pub(crate) fn visit(&self, each: &mut dyn FnMut(Listed)) -> Skipped {
         let mut skipped = Skipped::default();
-        self.visit_names(&mut skipped, &mut |key, path, skipped| match self.io.stat(&path) {
+        self.visit_shards(&mut skipped, "", &mut |key, path, skipped| match self.io.stat(&path) {
             Ok(stat) if stat.is_file => each(Listed { key, bytes: stat.len, used: stat.modified }),
             Ok(_) => skipped.add(path, "not a file"),
             Err(error) if is_absent(&error) => {}
@@ -130,7 +130,7 @@ impl Disk {
     /// How many entries there are, by their names alone.
     pub(crate) fn count(&self) -> u64 {
         let mut count = 0;
-        self.visit_names(&mut Skipped::default(), &mut |_, _, _| count += 1);
+        self.visit_shards(&mut Skipped::default(), "", &mut |_, _, _| count += 1);
         count
     }
 
@@ -144,10 +144,6 @@ impl Disk {
         });
         keys.sort_unstable();
         keys
-    }
-
-    fn visit_names(&self, skipped: &mut Skipped, each: &mut dyn FnMut(Key, PathBuf, &mut Skipped)) {
-        self.visit_shards(skipped, "", each);
     }
 
     /// Goes through the names of entries in those directories that keys of a prefix can be in.
