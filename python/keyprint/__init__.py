@@ -71,6 +71,7 @@ _native._fill_hooks(
     make_fingerprint_error=errors.make_fingerprint_error,
     make_store_error=errors.make_store_error,
     make_kernel_error=lazy.later("language.errors", "make_kernel_error"),
+    make_device_error=lazy.later("language.errors", "make_device_error"),
     store_warning=StoreWarning,
     key_of_fingerprint=key_of_fingerprint,
     rule_for_library=lazy.later("fingerprints.library_values", "rule_for"),

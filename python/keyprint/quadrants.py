@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Where kernels run.
-cpu = x64 = arm64 = "cpu"
+cpu = x64 = arm64 = settings.cpu
+cuda = gpu = settings.cuda
 
 QuadrantsCompilationError = errors.KernelError
 QuadrantsSyntaxError = errors.KernelSyntaxError
@@ -26,10 +27,7 @@ QuadrantsAssertionError = errors.KernelAssertionError
 
 init = settings.init
 reset = settings.reset
-
-
-def sync() -> None:
-    """Wait until kernels are done: they are, when a launch returns."""
+sync = settings.sync
 
 
 def __getattr__(name: str) -> Any:

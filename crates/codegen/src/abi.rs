@@ -6,7 +6,7 @@ use std::fmt::Write;
 use keyprint_lang::ir::{Array, ArrayId, Expr, Kernel, Kind, Layout, Origin, Place};
 use keyprint_lang::types::Scalar;
 
-use crate::c_functions::CFunctions;
+use crate::c_functions::{CFunctions, Dialect};
 use crate::statement::Writer;
 
 /// Raised whenever generated code and runtime would not understand each other any more.
@@ -112,7 +112,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    fn of(kernel: &Kernel) -> Self {
+    pub(crate) fn of(kernel: &Kernel) -> Self {
         let mut used = Used::default();
         used.block(kernel);
         for (first, second) in &kernel.noalias {
@@ -248,7 +248,7 @@ impl Used {
 #[must_use]
 pub fn generate(kernel: &Kernel) -> Code {
     let slots = Slots::of(kernel);
-    let mut functions = CFunctions::default();
+    let mut functions = CFunctions::new(Dialect::C);
     let mut writer = Writer::new(kernel, &slots, &mut functions);
     writer.entry();
     let body = writer.finish();

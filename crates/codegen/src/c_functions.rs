@@ -4,9 +4,36 @@
 use keyprint_lang::ir::{AtomicOp, Binary};
 use keyprint_lang::types::Scalar;
 
-/// CFunctions that were asked for: name and text, those that others need before them.
+/// What is written: C for the CPU, or CUDA C++. Most of both is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Dialect {
+    #[default]
+    C,
+    Cuda,
+}
+
+impl Dialect {
+    /// What begins a function that others call.
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Self::C => "static inline",
+            Self::Cuda => "static __device__ __forceinline__",
+        }
+    }
+
+    /// What a function of the C library is called where it is called without a header.
+    pub(crate) fn library(self) -> &'static str {
+        match self {
+            Self::C => "__builtin_",
+            Self::Cuda => "",
+        }
+    }
+}
+
+/// Functions that were asked for: name and text, those that others need before them.
 #[derive(Default)]
 pub(crate) struct CFunctions {
+    pub(crate) dialect: Dialect,
     functions: Vec<(String, String)>,
     has_halves: bool,
     has_whole: bool,
@@ -46,7 +73,16 @@ const WHOLE: &str = r#"
 "#;
 
 impl CFunctions {
+    pub(crate) fn new(dialect: Dialect) -> Self {
+        Self { dialect, ..Self::default() }
+    }
+
     pub(crate) fn text(&self) -> String {
+        if self.dialect == Dialect::Cuda {
+            let all: String = self.functions.iter().map(|(_, text)| text.as_str()).collect();
+            let halves = if self.has_halves { crate::cuda::HALVES } else { "" };
+            return format!("{halves}\n{all}");
+        }
         let halves = if self.has_halves { HALVES } else { "" };
         let whole = if self.has_whole { WHOLE } else { "" };
         let narrowed = if self.has_narrowed { NARROWED } else { "" };
@@ -65,7 +101,7 @@ impl CFunctions {
         self.has_narrowed = true;
     }
 
-    fn add(&mut self, name: String, text: impl FnOnce(&str) -> String) -> String {
+    pub(crate) fn add(&mut self, name: String, text: impl FnOnce(&str) -> String) -> String {
         if !self.functions.iter().any(|(known, _)| *known == name) {
             let text = text(&name);
             self.functions.push((name.clone(), text));
@@ -77,9 +113,10 @@ impl CFunctions {
     pub(crate) fn binary(&mut self, op: Binary, scalar: Scalar) -> Option<String> {
         let t = self.type_of(scalar);
         let bits = scalar.bits();
+        let (begin, library) = (self.dialect.function(), self.dialect.library());
         let body = match (op, scalar.is_float(), scalar.is_signed()) {
-            (Binary::FloorDiv, true, _) => floor_div(scalar),
-            (Binary::Mod, true, _) => float_mod(scalar),
+            (Binary::FloorDiv, true, _) => floor_div(scalar, library),
+            (Binary::Mod, true, _) => float_mod(scalar, library),
             (Binary::FloorDiv, _, true) => format!(
                 "if (b == 0) return 0; if (b == -1) return ({t})(0 - a); {t} q = ({t})(a / b); \
                  return ({t})(q - ((a % b != 0) & ((a < 0) != (b < 0))));"
@@ -115,7 +152,7 @@ impl CFunctions {
             _ => return None,
         };
         let name = format!("kp_{}_{}", op.name(), scalar.name());
-        Some(self.add(name, |name| format!("static inline {t} {name}({t} a, {t} b) {{ {body} }}\n")))
+        Some(self.add(name, |name| format!("{begin} {t} {name}({t} a, {t} b) {{ {body} }}\n")))
     }
 
     /// A float as a whole number, the nearest there is.
@@ -135,9 +172,11 @@ impl CFunctions {
         };
         let name = format!("kp_{}_to_{}", from.name(), to.name());
         self.has_whole = true;
+        let begin = self.dialect.function();
+        let whole = if self.dialect == Dialect::C { "KP_WHOLE" } else { "" };
         self.add(name, |name| {
             format!(
-                "static inline {t} {name}({f} x) {{ return KP_WHOLE(x >= {end} ? ({t}){top} : x > {low} ? ({t})x : \
+                "{begin} {t} {name}({f} x) {{ return {whole}(x >= {end} ? ({t}){top} : x > {low} ? ({t})x : \
                  x <= {low} ? ({t}){bottom} : ({t})0); }}\n"
             )
         })
@@ -160,19 +199,19 @@ impl CFunctions {
 
     /// One float less another.
     pub(crate) fn difference(&mut self, scalar: Scalar) -> String {
-        let t = self.type_of(scalar);
+        let (t, begin) = (self.type_of(scalar), self.dialect.function());
         self.add(format!("kp_sub_{}", scalar.name()), |name| {
-            format!("static inline {t} {name}({t} a, {t} b) {{ return a - b; }}\n")
+            format!("{begin} {t} {name}({t} a, {t} b) {{ return a - b; }}\n")
         })
     }
 
     /// A whole number without its sign; the smallest is itself. By its bits: compilers that see an absolute value believe
     /// that it is not negative, and GCC 12 does so where it is compared with a float.
     pub(crate) fn absolute(&mut self, scalar: Scalar) -> String {
-        let (t, bits) = (self.type_of(scalar), scalar.bits());
+        let (t, bits, begin) = (self.type_of(scalar), scalar.bits(), self.dialect.function());
         self.add(format!("kp_abs_{}", scalar.name()), |name| {
             format!(
-                "static inline {t} {name}({t} a) {{ u{bits} m = a < 0 ? (u{bits})-1 : (u{bits})0; \
+                "{begin} {t} {name}({t} a) {{ u{bits} m = a < 0 ? (u{bits})-1 : (u{bits})0; \
                  return ({t})(u{bits})(((u{bits})a ^ m) - m); }}\n"
             )
         })
@@ -182,9 +221,10 @@ impl CFunctions {
     pub(crate) fn bits(&mut self, from: Scalar, to: Scalar) -> String {
         let (f, t) = (self.type_of(from), self.type_of(to));
         let name = format!("kp_bits_{}_{}", from.name(), to.name());
+        let (begin, library) = (self.dialect.function(), self.dialect.library());
         self.add(name, |name| {
             format!(
-                "static inline {t} {name}({f} x) {{ {t} y; __builtin_memcpy(&y, &x, sizeof y); return y; }}\n"
+                "{begin} {t} {name}({f} x) {{ {t} y; {library}memcpy(&y, &x, sizeof y); return y; }}\n"
             )
         })
     }
@@ -192,6 +232,9 @@ impl CFunctions {
     /// A change in one step; it returns what was there. It is done in the type of what it is changed with.
     pub(crate) fn atomic(&mut self, op: AtomicOp, scalar: Scalar, wide: Scalar) -> String {
         let (t, w) = (self.type_of(scalar), self.type_of(wide));
+        if self.dialect == Dialect::Cuda {
+            return self.device_atomic(op, scalar, wide);
+        }
         let direct = match op {
             _ if scalar != wide => None,
             AtomicOp::Add if scalar.is_int() => Some("add"),
@@ -209,11 +252,7 @@ impl CFunctions {
                 )
             });
         }
-        let new = match (scalar == wide, scalar) {
-            (true, _) => combined(op, scalar, "f", "v"),
-            (false, Scalar::Bool) => format!("({} != 0)", combined(op, wide, &format!("({w})f"), "v")),
-            (false, _) => format!("({t}){}", combined(op, wide, &format!("({w})f"), "v")),
-        };
+        let new = changed(op, scalar, wide, t, w);
         let bits = scalar.bits();
         self.add(name, |name| {
             format!(
@@ -228,9 +267,10 @@ impl CFunctions {
     /// A number drawn by counting: `key` says which launch, `at` which iteration, `n` which draw.
     pub(crate) fn random(&mut self, scalar: Scalar) -> String {
         // "Squares: A Fast Counter-Based RNG" (Widynski): rounds of squaring, with a key that has no pattern.
+        let begin = self.dialect.function();
         self.add("kp_squares".to_owned(), |name| {
             format!(
-                "static inline u64 {name}(u64 counter, u64 key) {{\n  u64 x = counter * key, y = x, z = y + key, t;\n  \
+                "{begin} u64 {name}(u64 counter, u64 key) {{\n  u64 x = counter * key, y = x, z = y + key, t;\n  \
                  x = x * x + y; x = (x >> 32) | (x << 32);\n  x = x * x + z; x = (x >> 32) | (x << 32);\n  \
                  x = x * x + y; x = (x >> 32) | (x << 32);\n  t = x = x * x + z; x = (x >> 32) | (x << 32);\n  \
                  return t ^ ((x * x + y) >> 32);\n}}\n"
@@ -247,9 +287,18 @@ impl CFunctions {
         let drawn = drawn.replace("SHIFT", &(64 - scalar.bits()).to_string());
         self.add(format!("kp_random_{}", scalar.name()), |name| {
             format!(
-                "static inline {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return ({t})({drawn}); }}\n"
+                "{begin} {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return ({t})({drawn}); }}\n"
             )
         })
+    }
+}
+
+/// What a change in the type of what it is changed with makes of `f`, by `v`.
+pub(crate) fn changed(op: AtomicOp, scalar: Scalar, wide: Scalar, t: &str, w: &str) -> String {
+    match (scalar == wide, scalar) {
+        (true, _) => combined(op, scalar, "f", "v"),
+        (false, Scalar::Bool) => format!("({} != 0)", combined(op, wide, &format!("({w})f"), "v")),
+        (false, _) => format!("({t}){}", combined(op, wide, &format!("({w})f"), "v")),
     }
 }
 
@@ -270,22 +319,22 @@ pub(crate) fn combined(op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String
 }
 
 /// As Python does it: what is left over decides, so that rounding a quotient cannot be off by one.
-fn floor_div(scalar: Scalar) -> String {
+fn floor_div(scalar: Scalar, library: &str) -> String {
     let s = suffix(scalar);
     let t = scalar.name();
     format!(
-        "{t} m = __builtin_fmod{s}(a, b), q, f; if (b == 0) return a / b; q = (a - m) / b; \
-         if (m != 0 && (b < 0) != (m < 0)) q -= 1; if (q == 0) return __builtin_copysign{s}(0, a / b); \
-         f = __builtin_floor{s}(q); return q - f > ({t})0.5 ? f + 1 : f;"
+        "{t} m = {library}fmod{s}(a, b), q, f; if (b == 0) return a / b; q = (a - m) / b; \
+         if (m != 0 && (b < 0) != (m < 0)) q -= 1; if (q == 0) return {library}copysign{s}(({t})0, a / b); \
+         f = {library}floor{s}(q); return q - f > ({t})0.5 ? f + 1 : f;"
     )
 }
 
-fn float_mod(scalar: Scalar) -> String {
+fn float_mod(scalar: Scalar, library: &str) -> String {
     let s = suffix(scalar);
     let t = scalar.name();
     format!(
-        "{t} m = __builtin_fmod{s}(a, b); if (b == 0) return m; \
-         if (m == 0) return __builtin_copysign{s}(0, b); return (b < 0) != (m < 0) ? m + b : m;"
+        "{t} m = {library}fmod{s}(a, b); if (b == 0) return m; \
+         if (m == 0) return {library}copysign{s}(({t})0, b); return (b < 0) != (m < 0) ? m + b : m;"
     )
 }
 

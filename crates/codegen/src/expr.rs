@@ -4,7 +4,7 @@ use keyprint_lang::ir::{Binary, Expr, Layout, Local, LocalId, Math, Origin, Plac
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 
-use crate::c_functions::suffix;
+use crate::c_functions::{Dialect, suffix};
 use crate::statement::Writer;
 
 impl Writer<'_> {
@@ -54,10 +54,16 @@ impl Writer<'_> {
         if scalar.is_float() {
             let value = fold::float(scalar, bits);
             let s = if scalar == Scalar::F64 { "" } else { "f" };
-            let text = if value.is_nan() {
+            let sign = if value < 0.0 { "-" } else { "" };
+            let is_cuda = self.functions.dialect == Dialect::Cuda;
+            let text = if value.is_nan() && is_cuda {
+                format!("nan{s}(\"\")")
+            } else if value.is_nan() {
                 format!("__builtin_nan{s}(\"\")")
+            } else if value.is_infinite() && is_cuda {
+                format!("{sign}{}", if s == "f" { "KP_INF_F32" } else { "KP_INF_F64" })
             } else if value.is_infinite() {
-                format!("{}__builtin_inf{s}()", if value < 0.0 { "-" } else { "" })
+                format!("{sign}__builtin_inf{s}()")
             } else if scalar == Scalar::F64 {
                 format!("{value:?}")
             } else {
@@ -91,6 +97,9 @@ impl Writer<'_> {
     /// A local where it is used: some are reached through a pointer.
     pub(crate) fn local(&self, id: LocalId) -> String {
         let name = self.local_name(id);
+        if self.in_frame.contains(&id) {
+            return format!("kp_f->{name}");
+        }
         if self.by_pointer.contains(&id) { format!("(*{name})") } else { name }
     }
 
@@ -163,7 +172,9 @@ impl Writer<'_> {
             Unary::BitNot => format!("(({t})~{value})"),
             Unary::Neg if scalar.is_float() => format!("(-{value})"),
             Unary::Neg => format!("(({t})(0 - {value}))"),
-            Unary::Abs if scalar.is_float() => format!("__builtin_fabs{}({value})", suffix(scalar)),
+            Unary::Abs if scalar.is_float() => {
+                format!("{}fabs{}({value})", self.functions.dialect.library(), suffix(scalar))
+            }
             Unary::Abs => {
                 let helper = self.functions.absolute(scalar);
                 format!("{helper}({value})")
@@ -174,7 +185,8 @@ impl Writer<'_> {
     fn binary(&mut self, op: Binary, left: &Expr, right: &Expr) -> String {
         let scalar = left.scalar(self.kernel);
         if op == Binary::Pow && scalar.is_float() {
-            return format!("__builtin_pow{}({}, {})", suffix(scalar), self.bare(left), self.bare(right));
+            let (library, s) = (self.functions.dialect.library(), suffix(scalar));
+            return format!("{library}pow{s}({}, {})", self.bare(left), self.bare(right));
         }
         // Some compilers make a negation of zero less something that is no negative zero, if they see both: and so a
         // negative zero of zero. They do not look into functions.
@@ -182,7 +194,8 @@ impl Writer<'_> {
             right,
             Expr::Cast(..) | Expr::Select(_) | Expr::Call(..) | Expr::Const(..) | Expr::Unary(Unary::Abs, _)
         );
-        if op == Binary::Sub && scalar.is_float() && is_seen {
+        let is_c = self.functions.dialect == Dialect::C;
+        if op == Binary::Sub && scalar.is_float() && is_seen && is_c {
             let helper = self.functions.difference(scalar);
             return format!("{helper}({}, {})", self.bare(left), self.bare(right));
         }
@@ -241,9 +254,10 @@ impl Writer<'_> {
         let s = suffix(scalar);
         let inside: Vec<String> = arguments.iter().map(|argument| self.bare(argument)).collect();
         let inside = inside.join(", ");
+        let library = self.functions.dialect.library();
         let name = match math {
             Math::Rsqrt => {
-                return format!("(1{} / __builtin_sqrt{s}({inside}))", if s == "f" { ".0f" } else { ".0" });
+                return format!("(1{} / {library}sqrt{s}({inside}))", if s == "f" { ".0f" } else { ".0" });
             }
             // Half to even, as Python does.
             Math::Round => "rint",
@@ -251,7 +265,7 @@ impl Writer<'_> {
             Math::Gamma => "tgamma",
             other => other.name(),
         };
-        format!("__builtin_{name}{s}({inside})")
+        format!("{library}{name}{s}({inside})")
     }
 }
 

@@ -32,6 +32,7 @@
 
 mod abi;
 mod c_functions;
+pub mod cuda;
 mod expr;
 mod graph;
 mod statement;

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use keyprint_lang::ir::{
-    ArrayId, Atomic, AtomicTarget, Block, Expr, Kernel, Kind, LocalId, Origin, Part, Statement,
+    ArrayId, Atomic, AtomicTarget, Block, Expr, Kernel, Kind, LocalId, Origin, Part, ScopeId,
+    Statement,
 };
 use keyprint_lang::types::Scalar;
 
 use crate::abi::{Slots, Status};
 use crate::c_functions::CFunctions;
+use crate::cuda::{MailPlan, PrintPart};
 use crate::tick::{can_stop, straight_cost};
 
 /// A kind of function.
@@ -21,6 +23,8 @@ pub(crate) enum Role {
     Section,
     /// A piece of a parallel loop.
     Task,
+    /// A task on a device.
+    Device,
 }
 
 /// Writes C.
@@ -37,9 +41,19 @@ pub(crate) struct Writer<'k> {
     /// What kind of function is being written.
     pub(crate) role: Role,
     pub(crate) tasks: u32,
-    line: u32,
+    pub(crate) line: u32,
     /// Locals that are declared where they are first set.
     open: BTreeSet<LocalId>,
+    /// Locals that tasks on a device hand on to each other.
+    pub(crate) in_frame: BTreeSet<LocalId>,
+    /// Scopes that are left in one task on a device, with others of the scope behind it.
+    pub(crate) left_scopes: BTreeSet<ScopeId>,
+    /// Whether a kernel may end before its last task on a device.
+    pub(crate) ends_early: bool,
+    /// What is printed on a device, in the order of the text.
+    pub(crate) prints: Vec<Vec<PrintPart>>,
+    /// Where things are in what a device writes for the host.
+    pub(crate) mail: MailPlan,
     /// Locals that never change, but are declared before they are set.
     pub(crate) hoisted: BTreeSet<LocalId>,
     /// Locals that a launch that begins at a checkpoint makes again.
@@ -64,6 +78,11 @@ impl<'k> Writer<'k> {
             tasks: 0,
             line: 0,
             open: BTreeSet::new(),
+            in_frame: BTreeSet::new(),
+            left_scopes: BTreeSet::new(),
+            ends_early: false,
+            prints: Vec::new(),
+            mail: MailPlan::default(),
             hoisted: BTreeSet::new(),
             rematerialised: BTreeSet::new(),
             graph_loops: 0,
@@ -142,8 +161,9 @@ impl<'k> Writer<'k> {
             let scalar = self.kernel.numbers[*id as usize].scalar;
             let (t, name, place) =
                 (self.functions.type_of(scalar), self.number_name(*id), self.slots.number(*id));
+            let library = self.functions.dialect.library();
             self.push(&if scalar.is_float() {
-                format!("{t} {name}; __builtin_memcpy(&{name}, &w[{place}], sizeof {name});")
+                format!("{t} {name}; {library}memcpy(&{name}, &w[{place}], sizeof {name});")
             } else {
                 format!("const {t} {name} = ({t})w[{place}];")
             });
@@ -250,7 +270,7 @@ impl<'k> Writer<'k> {
     pub(crate) fn block_inside(&mut self, block: &Block) {
         let first_sets = first_sets(block);
         for id in &block.locals {
-            if first_sets.contains(id) {
+            if first_sets.contains(id) && !self.in_frame.contains(id) {
                 self.open.insert(*id);
             } else {
                 self.declare(*id);
@@ -263,6 +283,9 @@ impl<'k> Writer<'k> {
 
     /// Declares a local, with zeros in it.
     pub(crate) fn declare(&mut self, id: LocalId) {
+        if self.in_frame.contains(&id) {
+            return;
+        }
         let (t, name, lanes) = (self.type_of(id), self.local_name(id), self.kernel.locals[id as usize].lanes);
         self.push(&if lanes > 0 {
             format!("{t} {name}[{lanes}] = {{0}};")
@@ -317,7 +340,9 @@ impl<'k> Writer<'k> {
                 }
                 self.push("for (;;) {");
                 self.level += 1;
-                self.tick(&straight_cost(body).to_string());
+                if self.role != Role::Device {
+                    self.tick(&straight_cost(body).to_string());
+                }
                 self.block_inside(body);
                 self.level -= 1;
                 self.push("}");
@@ -332,9 +357,12 @@ impl<'k> Writer<'k> {
                 self.braced("", body);
                 self.push(&format!("kp_end_{id}:;"));
             }
+            Kind::Leave(id) if self.role == Role::Device => self.leave_on_device(*id),
             Kind::Leave(id) => self.push(&format!("goto kp_end_{id};")),
+            Kind::Return(values) if self.role == Role::Device => self.return_on_device(values),
             Kind::Return(values) => self.write_return(values),
             Kind::Check { condition, site, values } => self.check(condition, *site, values),
+            Kind::Print(parts) if self.role == Role::Device => self.print_on_device(parts),
             Kind::Print(parts) => self.print(parts),
             Kind::Random(id) => {
                 let scalar = self.kernel.locals[*id as usize].scalar;
@@ -351,11 +379,14 @@ impl<'k> Writer<'k> {
 
     /// Whether a loop here is worth a thought about how long it takes.
     fn is_long(&self) -> bool {
-        self.role != Role::Task && self.level == self.graph_level
+        !matches!(self.role, Role::Task | Role::Device) && self.level == self.graph_level
     }
 
     /// A local that never changes, where it is set.
     fn made(&mut self, id: LocalId) -> String {
+        if self.in_frame.contains(&id) {
+            return self.local(id);
+        }
         let name = self.local_name(id);
         if self.hoisted.contains(&id) { name } else { format!("const {} {name}", self.type_of(id)) }
     }
@@ -397,7 +428,15 @@ impl<'k> Writer<'k> {
             AtomicTarget::Place(place) => self.kernel.arrays[place.array as usize].scalar,
             AtomicTarget::Local(id) | AtomicTarget::Lane(id, _) => self.kernel.locals[*id as usize].scalar,
         };
-        let helper = self.functions.atomic(atomic.op, scalar, atomic.value.scalar(self.kernel));
+        let wide = atomic.value.scalar(self.kernel);
+        // What a thread of a device has for itself has no address that others know.
+        let is_own = self.role == Role::Device
+            && atomic.target.local().is_some_and(|local| !self.in_frame.contains(&local));
+        let helper = if is_own {
+            self.functions.plain_change(atomic.op, scalar, wide)
+        } else {
+            self.functions.atomic(atomic.op, scalar, wide)
+        };
         let target = self.target(&atomic.target);
         let old = match atomic.old {
             Some(id) => format!("{} = ", self.made(id)),
@@ -449,6 +488,12 @@ impl<'k> Writer<'k> {
         let count = items.len();
         let items = if items.is_empty() { "0".to_owned() } else { items.join(", ") };
         self.push(&format!("const u64 kp_values[] = {{{items}}};"));
+        if self.role == Role::Device {
+            self.push(&format!("kp_fail(kp_failure, {site}, {count}, \"{kinds}\", kp_values);"));
+            self.push("goto kp_over;");
+            self.level -= 1;
+            return self.push("}");
+        }
         let failure = self.failure();
         self.push(&format!("kp->fail({failure}, {site}, {count}, \"{kinds}\", kp_values);"));
         self.end_failed();
@@ -498,7 +543,7 @@ impl<'k> Writer<'k> {
     }
 
     /// A number as 64 bits, for the runtime.
-    fn as_bits(&mut self, scalar: Scalar, text: &str) -> String {
+    pub(crate) fn as_bits(&mut self, scalar: Scalar, text: &str) -> String {
         if scalar.is_float() {
             let helper = self.functions.bits(Scalar::F64, Scalar::U64);
             format!("{helper}((f64)({text}))")
@@ -531,7 +576,7 @@ impl<'k> Writer<'k> {
     }
 }
 
-fn kind_of(scalar: Scalar) -> char {
+pub(crate) fn kind_of(scalar: Scalar) -> char {
     match scalar {
         Scalar::Bool => 'b',
         scalar if scalar.is_float() => 'f',

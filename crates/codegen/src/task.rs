@@ -32,6 +32,13 @@ pub(crate) struct Captured {
     shared: Vec<LocalId>,
 }
 
+impl Captured {
+    /// The arrays and numbers among it.
+    pub(crate) fn arguments(self) -> (Vec<ArrayId>, Vec<u32>) {
+        (self.arrays, self.numbers)
+    }
+}
+
 impl Writer<'_> {
     pub(crate) fn parallel(&mut self, loop_stmt: &Parallel) {
         let task = self.tasks;
@@ -326,7 +333,7 @@ fn is_simple(body: &Block) -> bool {
     simple
 }
 
-fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
+pub(crate) fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
     into.extend(&block.locals);
     for statement in &block.statements {
         match &statement.kind {
@@ -344,7 +351,7 @@ fn declared(block: &Block, into: &mut BTreeSet<LocalId>) {
 }
 
 /// What changes nothing.
-fn identity(op: AtomicOp, scalar: Scalar) -> u64 {
+pub(crate) fn identity(op: AtomicOp, scalar: Scalar) -> u64 {
     let float = |value: f64| fold::float_bits(scalar, value);
     let bits = i128::from(scalar.bits());
     let (low, high) = if scalar.is_signed() {

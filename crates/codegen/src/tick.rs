@@ -158,7 +158,7 @@ impl Writer<'_> {
         let (from, to) = (self.bare(&loop_stmt.from), self.bare(&loop_stmt.to));
         let (t, name) = (self.type_of(loop_stmt.variable), self.local_name(loop_stmt.variable));
         let end = format!("{name}_end");
-        let ticks = Ticks::of(loop_stmt);
+        let ticks = if self.role == Role::Device { Ticks::Never } else { Ticks::of(loop_stmt) };
         let Ticks::Strips(strip) = ticks else {
             self.push(&format!("for ({t} {name} = {from}, {end} = {to}; {name} < {end}; ++{name}) {{"));
             self.level += 1;

@@ -85,6 +85,7 @@ codes! {
     Comparison = "comparison": "two things that cannot be compared",
     ConstantNeeded = "constant-needed": "a value must be known when the kernel is compiled, and is not",
     Checkpoint = "checkpoint": "a checkpoint that cannot be, or be entered",
+    Devices = "devices": "arrays of one launch that are on different devices",
     Graph = "graph": "a piece of a graph where none can be, or that depends on something that cannot be asked",
     Index = "index": "an index of another number or type than the array has dimensions",
     Iteration = "iteration": "a loop over something that has no elements",

@@ -42,6 +42,8 @@ hooks! {
     MAKE_STORE_ERROR = "make_store_error";
     /// The exception for an error of the kernel language.
     MAKE_KERNEL_ERROR = "make_kernel_error";
+    /// The exception for trouble with a device.
+    MAKE_DEVICE_ERROR = "make_device_error";
     /// The class of what a store warns of.
     STORE_WARNING = "store_warning";
     /// The key that a lone fingerprint stands for.

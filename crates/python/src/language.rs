@@ -1,7 +1,8 @@
 //! The kernel language, bound: lowering with a host of Python objects, the C compiler, loading.
 
-use keyprint_codegen::{Status, generate};
-use keyprint_lang::error::Code;
+use keyprint_codegen::cuda::generate_cuda;
+use keyprint_codegen::{Code, Status, generate};
+use keyprint_lang::error::Code as ErrorCode;
 use keyprint_lang::host::{Constant, FunctionSource, Handle, Host};
 use keyprint_lang::types::{Scalar, Shape};
 use keyprint_lang::{LangError, Options, Returned, ir, lower, passes};
@@ -43,13 +44,13 @@ impl<'py> PyHost<'py> {
             let part = |name: &str| {
                 value.getattr(name).ok().and_then(|attribute| attribute.extract::<String>().ok())
             };
-            if let Some(code) = part("language_code").and_then(|code| Code::of_name(&code)) {
+            if let Some(code) = part("language_code").and_then(|code| ErrorCode::of_name(&code)) {
                 let mut lang_error = LangError::new(code, part("message").unwrap_or_default());
                 lang_error.hint = part("hint");
                 return lang_error;
             }
             self.raised = Some(error);
-            LangError::new(Code::Source, "the host failed")
+            LangError::new(ErrorCode::Source, "the host failed")
         })
     }
 
@@ -141,14 +142,16 @@ pub(crate) struct KernelCode {
     warnings: Vec<(String, String, u32)>,
     /// The graph of its tasks; nothing if it is none.
     graph: Option<Py<PyAny>>,
+    /// How it is launched on a device; nothing on the CPU.
+    plan: Option<String>,
 }
 
 /// Room for code that is nested as deeply as is allowed, whatever stack the thread has.
 const STACK: usize = 32 << 20;
 
-/// Lowers a function for arguments and writes it as C. `host` answers what the text does not say.
+/// Lowers a function for arguments and writes it as C, or as CUDA C++. `host` answers what the text does not say.
 #[pyfunction]
-#[pyo3(signature = (host, function, arguments, default_int, default_float, debug, graph, checkpoints, /))]
+#[pyo3(signature = (host, function, arguments, default_int, default_float, debug, graph, checkpoints, is_cuda=false, /))]
 #[allow(clippy::too_many_arguments, reason = "Python calls it")]
 pub(crate) fn _lower<'py>(
     host: &Bound<'py, PyAny>,
@@ -159,10 +162,11 @@ pub(crate) fn _lower<'py>(
     debug: bool,
     graph: bool,
     checkpoints: bool,
+    is_cuda: bool,
 ) -> PyResult<KernelCode> {
     let (default_int, default_float) = (scalar(default_int)?, scalar(default_float)?);
     let options = Options { default_int, default_float, debug, graph, checkpoints };
-    stacker::grow(STACK, || lower_here(host, function, arguments, options))
+    stacker::grow(STACK, || lower_here(host, function, arguments, options, is_cuda))
 }
 
 fn lower_here<'py>(
@@ -170,6 +174,7 @@ fn lower_here<'py>(
     function: Bound<'py, PyAny>,
     arguments: Vec<Bound<'py, PyAny>>,
     options: Options,
+    is_cuda: bool,
 ) -> PyResult<KernelCode> {
     let py = host.py();
     let mut host = PyHost { host: host.clone(), objects: Vec::new(), raised: None };
@@ -193,7 +198,13 @@ fn lower_here<'py>(
     let before = ir::print(&kernel);
     passes::optimise(&mut kernel);
     check(&kernel, "optimised")?;
-    let code = generate(&kernel);
+    let (code, plan) = if is_cuda {
+        let cuda = generate_cuda(&kernel);
+        let plan = serde_json::to_string(&cuda.plan).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        (Code { text: cuda.text, slots: cuda.slots, results: cuda.results }, Some(plan))
+    } else {
+        (generate(&kernel), None)
+    };
     let graph = if kernel.is_graph {
         let members: Vec<_> = lowered
             .members
@@ -219,6 +230,7 @@ fn lower_here<'py>(
             .map(|warning| (warning.message, warning.frame.file, warning.frame.line))
             .collect(),
         graph,
+        plan,
     })
 }
 
@@ -269,7 +281,7 @@ pub(crate) fn _builtin_names() -> Vec<&'static str> {
 /// The codes of the language's errors, and what they mean.
 #[pyfunction]
 pub(crate) fn _language_codes() -> Vec<(&'static str, &'static str)> {
-    Code::ALL.iter().map(|code| (code.name(), code.meaning())).collect()
+    ErrorCode::ALL.iter().map(|code| (code.name(), code.meaning())).collect()
 }
 
 /// Finds the C compiler; returns its path and the arguments that come first.

@@ -7,15 +7,19 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_int, c_void};
 
+use keyprint_cuda::device::{self, Device};
+use keyprint_cuda::memory::DeviceMemory;
+use keyprint_cuda::stream::Stream;
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 use pyo3::exceptions::{
-    PyBufferError, PyIndexError, PyMemoryError, PyOverflowError, PyTypeError, PyValueError,
+    PyAttributeError, PyBufferError, PyIndexError, PyMemoryError, PyOverflowError, PyTypeError, PyValueError,
 };
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyTuple};
 
+use crate::cuda::{device_error, wait};
 use crate::{hooks, own_array_dlpack};
 
 /// More dimensions are refused, those of the elements aside.
@@ -23,6 +27,9 @@ const MOST_DIMENSIONS: usize = 8;
 
 /// Where the first element lies: at a multiple of this.
 const ALIGNMENT: usize = 64;
+
+/// Where the number of the device is in the word of an array: one more than that, 0 for the host.
+const DEVICE_BITS: u32 = 48;
 
 /// An array of numbers, vectors or matrices.
 #[pyclass(frozen, weakref, name = "NdArray", module = "keyprint._native")]
@@ -38,11 +45,20 @@ pub(crate) struct NdArray {
     pub(crate) scalar: Scalar,
     /// What Python calls the type of its elements.
     dtype: Py<PyAny>,
-    /// How the memory was allocated; nothing if it belongs to something else.
-    layout: Option<Layout>,
-    /// What the memory belongs to, if it is not our own.
-    _owner: Option<Py<PyAny>>,
+    memory: Memory,
+    /// The device that it is on; nothing for the host.
+    pub(crate) device: Option<&'static Device>,
     needs_grad: bool,
+}
+
+/// Whose the memory of an array is.
+enum Memory {
+    /// Ours, and how it was allocated.
+    Host(Layout),
+    /// Ours, on a device.
+    Device(#[allow(dead_code, reason = "it is given back with the array")] DeviceMemory),
+    /// Of something else, which it keeps.
+    Foreign(#[allow(dead_code, reason = "it keeps the memory")] Py<PyAny>),
 }
 
 // SAFETY: the memory belongs to the array; who writes it at the same time as others is the program's
@@ -53,7 +69,7 @@ unsafe impl Sync for NdArray {}
 
 impl Drop for NdArray {
     fn drop(&mut self) {
-        if let Some(layout) = self.layout {
+        if let Memory::Host(layout) = self.memory {
             // SAFETY: allocated with this layout when the array was made.
             unsafe { dealloc(self.data, layout) };
         }
@@ -69,8 +85,8 @@ impl NdArray {
         shape: Vec<isize>,
         strides: Vec<isize>,
         data: *mut u8,
-        layout: Option<Layout>,
-        owner: Option<Py<PyAny>>,
+        memory: Memory,
+        device: Option<&'static Device>,
         dtype: Py<PyAny>,
         needs_grad: bool,
     ) -> Self {
@@ -82,8 +98,14 @@ impl NdArray {
             | (element.len() as u64) << 8
             | u64::from(needs_grad) << 10
             | lane(0) << 16
-            | lane(1) << 32;
-        Self { spec, data, shape, strides, ndim, scalar, dtype, layout, _owner: owner, needs_grad }
+            | lane(1) << 32
+            | device.map_or(0, |device| u64::from(device.ordinal) + 1) << DEVICE_BITS;
+        Self { spec, data, shape, strides, ndim, scalar, dtype, memory, device, needs_grad }
+    }
+
+    /// Whether a word is that of an array on a device.
+    pub(crate) fn is_on_device(spec: u64) -> bool {
+        spec >> DEVICE_BITS != 0
     }
 
     /// A size of the array or, behind those, of an element.
@@ -140,7 +162,7 @@ impl NdArray {
 
     /// A number as Python knows it.
     fn get<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
-        let bits = self.read(at);
+        let bits = self.read(py, at)?;
         Ok(match self.scalar {
             Scalar::Bool => PyBool::new(py, bits != 0).to_owned().into_any(),
             scalar if scalar.is_float() => PyFloat::new(py, fold::float(scalar, bits)).into_any(),
@@ -150,21 +172,76 @@ impl NdArray {
     }
 
     /// The bits of a number, as constants of the language have them.
-    fn read(&self, at: usize) -> u64 {
+    fn read(&self, py: Python<'_>, at: usize) -> PyResult<u64> {
         assert!(at < self.count());
         let size = self.scalar.bytes() as usize;
         let mut bytes = [0u8; 8];
         // SAFETY: inside of the memory, as just checked.
-        unsafe { std::ptr::copy_nonoverlapping(self.data.add(at * size), bytes.as_mut_ptr(), size) };
+        unsafe { self.copy_out(py, at * size, bytes.as_mut_ptr(), size)? };
         let bits = u64::from_le_bytes(bytes);
-        if self.scalar.is_float() { bits } else { fold::wrap(self.scalar, i128::from(bits)) }
+        Ok(if self.scalar.is_float() { bits } else { fold::wrap(self.scalar, i128::from(bits)) })
     }
 
-    fn write(&self, at: usize, bits: u64) {
+    fn write(&self, py: Python<'_>, at: usize, bits: u64) -> PyResult<()> {
         assert!(at < self.count());
         let size = self.scalar.bytes() as usize;
         // SAFETY: inside of the memory, as just checked.
-        unsafe { std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), self.data.add(at * size), size) };
+        unsafe { self.copy_in(py, at * size, bits.to_le_bytes().as_ptr(), size) }
+    }
+
+    /// Copies bytes out of the array; waits for a device, and raises what went wrong on it.
+    ///
+    /// # Safety
+    ///
+    /// There are so many bytes from `at` on, and as much room.
+    unsafe fn copy_out(&self, py: Python<'_>, at: usize, to: *mut u8, bytes: usize) -> PyResult<()> {
+        let from = self.data.wrapping_add(at);
+        let Some(device) = self.device else {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+            return Ok(());
+        };
+        wait(py, device)?;
+        let (from, to) = (from as u64, to as usize);
+        // SAFETY: as the caller promises.
+        let outcome = py.detach(|| unsafe { device.read(to as *mut u8, from, bytes) });
+        outcome.map_err(|error| device_error(py, &error))
+    }
+
+    /// Copies bytes into the array.
+    ///
+    /// # Safety
+    ///
+    /// There is as much room from `at` on.
+    unsafe fn copy_in(&self, py: Python<'_>, at: usize, from: *const u8, bytes: usize) -> PyResult<()> {
+        let to = self.data.wrapping_add(at);
+        let Some(device) = self.device else {
+            // SAFETY: as the caller promises. They may be the same.
+            unsafe { std::ptr::copy(from, to, bytes) };
+            return Ok(());
+        };
+        let (from, to) = (from as usize, to as u64);
+        // SAFETY: as the caller promises.
+        let outcome = py.detach(|| unsafe { device.write(to, from as *const u8, bytes) });
+        outcome.map_err(|error| device_error(py, &error))
+    }
+
+    /// Copies bytes of the array to others of it.
+    ///
+    /// # Safety
+    ///
+    /// Both are inside of the memory, and do not overlap.
+    unsafe fn copy_within(&self, py: Python<'_>, from: usize, to: usize, bytes: usize) -> PyResult<()> {
+        let (from, to) = (self.data.wrapping_add(from), self.data.wrapping_add(to));
+        match self.device {
+            // SAFETY: as the caller promises.
+            None => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },
+            // SAFETY: as the caller promises.
+            Some(device) => unsafe {
+                device.copy(to as u64, from as u64, bytes).map_err(|error| device_error(py, &error))?;
+            },
+        }
+        Ok(())
     }
 
     /// What a Python number is as a number of this array.
@@ -279,43 +356,59 @@ fn scalar_named(name: &str) -> PyResult<Scalar> {
 #[pymethods]
 impl NdArray {
     /// Makes an array of zeros. `scalar` is the name of the type of its numbers, `element` the sizes of an
-    /// element, `dtype` what Python calls the type of the elements.
+    /// element, `dtype` what Python calls the type of the elements, `device` the number of a CUDA device.
     #[new]
-    #[pyo3(signature = (scalar, shape, element, dtype, needs_grad, /))]
+    #[pyo3(signature = (scalar, shape, element, dtype, needs_grad, device=None, /))]
     fn new(
+        py: Python<'_>,
         scalar: &str,
         shape: Vec<isize>,
         element: Vec<isize>,
         dtype: Py<PyAny>,
         needs_grad: bool,
+        device: Option<u32>,
     ) -> PyResult<Self> {
         let (scalar, ndim, shape, strides, bytes) = described(scalar, shape, element)?;
+        if let Some(ordinal) = device {
+            let allocate = || {
+                let device = device::device(ordinal)?;
+                Ok((device, DeviceMemory::zeroed(device, bytes as usize, Stream::OWN)?))
+            };
+            let (device, memory) = py.detach(allocate).map_err(|error| device_error(py, &error))?;
+            let data = memory.address() as *mut u8;
+            let memory = Memory::Device(memory);
+            return Ok(Self::made(scalar, ndim, shape, strides, data, memory, Some(device), dtype, needs_grad));
+        }
         let layout = Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).map_err(|_| too_large())?;
         // SAFETY: the layout has a size.
         let data = unsafe { alloc_zeroed(layout) };
         if data.is_null() {
             return Err(too_large());
         }
-        Ok(Self::made(scalar, ndim, shape, strides, data, Some(layout), None, dtype, needs_grad))
+        Ok(Self::made(scalar, ndim, shape, strides, data, Memory::Host(layout), None, dtype, needs_grad))
     }
 
     /// Makes an array of memory that belongs to something else: at an address, laid out the usual way.
     #[staticmethod]
-    #[pyo3(signature = (scalar, shape, element, dtype, address, owner, /))]
+    #[pyo3(signature = (scalar, shape, element, dtype, address, owner, device=None, /))]
+    #[allow(clippy::too_many_arguments, reason = "Python calls it")]
     fn view(
+        py: Python<'_>,
         scalar: &str,
         shape: Vec<isize>,
         element: Vec<isize>,
         dtype: Py<PyAny>,
         address: usize,
         owner: Py<PyAny>,
+        device: Option<u32>,
     ) -> PyResult<Self> {
         let (scalar, ndim, shape, strides, _) = described(scalar, shape, element)?;
         let data = address as *mut u8;
         if !address.is_multiple_of(scalar.bytes() as usize) || (data.is_null() && !shape.contains(&0)) {
             return Err(PyValueError::new_err("the memory is not aligned"));
         }
-        Ok(Self::made(scalar, ndim, shape, strides, data, None, Some(owner), dtype, false))
+        let device = device.map(device::device).transpose().map_err(|error| device_error(py, &error))?;
+        Ok(Self::made(scalar, ndim, shape, strides, data, Memory::Foreign(owner), device, dtype, false))
     }
 
     /// The sizes of the array, those of its elements aside.
@@ -360,6 +453,18 @@ impl NdArray {
         self.needs_grad
     }
 
+    /// The number of the CUDA device that it is on; nothing for the host.
+    #[getter]
+    fn device_id(&self) -> Option<u32> {
+        self.device.map(|device| device.ordinal)
+    }
+
+    /// The device that it is on.
+    #[getter]
+    fn device(&self) -> String {
+        self.device.map_or_else(|| "cpu".to_owned(), |device| format!("cuda:{}", device.ordinal))
+    }
+
     /// The address of the first element.
     #[getter]
     fn address(&self) -> usize {
@@ -388,7 +493,59 @@ impl NdArray {
 
     /// Returns a copy as a NumPy array; the sizes of an element come last.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("numpy")?.call_method1("array", (slf,))
+        let (py, this) = (slf.py(), slf.get());
+        let numpy = py.import("numpy")?;
+        if this.device.is_none() {
+            return numpy.call_method1("array", (slf,));
+        }
+        let copy = numpy.call_method1("empty", (PyTuple::new(py, &this.shape)?, numpy_name(this.scalar)))?;
+        let view = Buffer::of(&copy, ffi::PyBUF_C_CONTIGUOUS | ffi::PyBUF_WRITABLE)?;
+        // SAFETY: NumPy has just made as much room, which nobody else knows of.
+        unsafe { this.copy_out(py, 0, view.data(), this.bytes())? };
+        drop(view);
+        Ok(copy)
+    }
+
+    /// What NumPy makes of an array on a device: a copy.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if copy == Some(false) && slf.get().device.is_some() {
+            return Err(PyValueError::new_err("an array on a device cannot be shared with NumPy, only copied"));
+        }
+        let array = Self::to_numpy(slf)?;
+        match dtype {
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+            None => Ok(array),
+        }
+    }
+
+    /// What other libraries are told of an array on a device.
+    #[getter]
+    fn __cuda_array_interface__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.device.is_none() {
+            return Err(PyAttributeError::new_err("the array is not on a CUDA device"));
+        }
+        let interface = PyDict::new(py);
+        let kind = match this.scalar {
+            Scalar::Bool => 'b',
+            scalar if scalar.is_float() => 'f',
+            scalar if scalar.is_signed() => 'i',
+            _ => 'u',
+        };
+        let order = if this.scalar.bytes() == 1 { '|' } else { '<' };
+        interface.set_item("shape", PyTuple::new(py, &this.shape)?)?;
+        interface.set_item("typestr", format!("{order}{kind}{}", this.scalar.bytes()))?;
+        interface.set_item("data", (this.data as usize, false))?;
+        interface.set_item("strides", py.None())?;
+        interface.set_item("version", 3)?;
+        // The default stream, as this protocol writes it.
+        interface.set_item("stream", 1)?;
+        Ok(interface)
     }
 
     /// Copies a NumPy array, or anything that becomes one, into this array.
@@ -425,7 +582,7 @@ impl NdArray {
     fn set_element(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let first = self.find(index)?;
         for (at, bits) in self.lanes_of(value)?.into_iter().enumerate() {
-            self.write(first + at, bits);
+            self.write(index.py(), first + at, bits)?;
         }
         Ok(())
     }
@@ -436,16 +593,15 @@ impl NdArray {
         if lane >= self.lanes() {
             return Err(PyIndexError::new_err(format!("number {lane} of {}", self.lanes())));
         }
-        self.write(self.find(index)? + lane, self.bits_of(value)?);
-        Ok(())
+        self.write(index.py(), self.find(index)? + lane, self.bits_of(value)?)
     }
 
     /// Sets all elements.
     #[pyo3(signature = (value, /))]
     fn fill(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let lanes = self.lanes_of(value)?;
+        let (py, lanes) = (value.py(), self.lanes_of(value)?);
         let count = self.count();
-        if lanes.iter().all(|bits| *bits == 0) {
+        if lanes.iter().all(|bits| *bits == 0) && self.device.is_none() {
             // SAFETY: this much memory belongs to the array.
             unsafe { std::ptr::write_bytes(self.data, 0, self.bytes()) };
             return Ok(());
@@ -454,49 +610,62 @@ impl NdArray {
             return Ok(());
         }
         for (at, bits) in lanes.iter().enumerate() {
-            self.write(at, *bits);
+            self.write(py, at, *bits)?;
         }
         // What is there already is copied behind itself, twice as much each time.
         let (all, mut done) = (self.bytes(), lanes.len() * self.scalar.bytes() as usize);
         while done < all {
             let more = done.min(all - done);
             // SAFETY: both parts are inside of the memory, one behind the other.
-            unsafe { std::ptr::copy_nonoverlapping(self.data, self.data.add(done), more) };
+            unsafe { self.copy_within(py, 0, done, more)? };
             done += more;
         }
         Ok(())
     }
 
-    /// Copies bytes that are laid out as these elements are.
+    /// Copies bytes that are laid out as these elements are: of a buffer, or of another array of ours.
     #[pyo3(signature = (buffer, /))]
     fn copy_bytes(&self, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut view = std::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
-        // SAFETY: the buffer is asked for as plain bytes, used while it is held, and released.
-        unsafe {
-            if ffi::PyObject_GetBuffer(buffer.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_C_CONTIGUOUS) != 0 {
-                return Err(PyErr::fetch(buffer.py()));
+        let py = buffer.py();
+        let expected = |found: usize| {
+            PyValueError::new_err(format!("expected {} bytes, found {found}", self.bytes()))
+        };
+        if let Ok(other) = buffer.cast::<Self>()
+            && let Some(from) = other.get().device
+        {
+            let other = other.get();
+            if other.bytes() != self.bytes() {
+                return Err(expected(other.bytes()));
             }
-            let mut view = view.assume_init();
-            let fits = view.len as usize == self.bytes();
-            if fits {
-                std::ptr::copy(view.buf.cast::<u8>(), self.data, self.bytes());
+            if self.device.is_some_and(|device| std::ptr::eq(device, from)) {
+                // SAFETY: both are as long as that.
+                let outcome = unsafe { from.copy(self.data as u64, other.data as u64, self.bytes()) };
+                return outcome.map_err(|error| device_error(py, &error));
             }
-            let length = view.len;
-            ffi::PyBuffer_Release(&raw mut view);
-            if !fits {
-                return Err(PyValueError::new_err(format!(
-                    "expected {} bytes, found {length}",
-                    self.bytes()
-                )));
-            }
+            let mut bytes = vec![0u8; self.bytes()];
+            // SAFETY: all of them are as long as that.
+            return unsafe {
+                other.copy_out(py, 0, bytes.as_mut_ptr(), bytes.len())?;
+                self.copy_in(py, 0, bytes.as_ptr(), bytes.len())
+            };
         }
-        Ok(())
+        let view = Buffer::of(buffer, ffi::PyBUF_C_CONTIGUOUS)?;
+        if view.length() != self.bytes() {
+            return Err(expected(view.length()));
+        }
+        // SAFETY: both are as long as that.
+        unsafe { self.copy_in(py, 0, view.data(), self.bytes()) }
     }
 
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let array = slf.get();
         if view.is_null() {
             return Err(PyBufferError::new_err("no view to fill"));
+        }
+        if array.device.is_some() {
+            return Err(PyBufferError::new_err(
+                "the elements are on a device\nhint: `to_numpy()` copies them to the host",
+            ));
         }
         let wants = |flag: c_int| flags & flag == flag;
         if wants(ffi::PyBUF_F_CONTIGUOUS) && !wants(ffi::PyBUF_C_CONTIGUOUS) && array.shape.len() > 1 {
@@ -538,7 +707,10 @@ impl NdArray {
         dl_device: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = (stream, dl_device);
+        let _ = dl_device;
+        if let Some(device) = slf.get().device {
+            order_for(device, stream.as_ref())?;
+        }
         if copy == Some(true) {
             return Err(PyBufferError::new_err("a copy is made by the library that takes the tensor"));
         }
@@ -546,8 +718,67 @@ impl NdArray {
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        (1, 0)
+        self.device.map_or((1, 0), |device| (2, device.ordinal as i32))
     }
+}
+
+/// Has the stream of a library wait for what is done to arrays of ours.
+fn order_for(device: &'static Device, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let number: i64 = match stream {
+        Some(stream) if !stream.is_none() => stream.extract()?,
+        _ => 1,
+    };
+    // Whoever says -1 takes care of it.
+    if number < 0 {
+        return Ok(());
+    }
+    let order = || {
+        device.enter()?;
+        device.order(Stream::of(number as u64), Stream::OWN)
+    };
+    order().map_err(|error| Python::attach(|py| device_error(py, &error)))
+}
+
+/// A buffer that is held for a while.
+struct Buffer(ffi::Py_buffer);
+
+impl Buffer {
+    fn of(object: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
+        let mut view = std::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
+        // SAFETY: filled by the call, if it succeeds.
+        unsafe {
+            if ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), flags) != 0 {
+                return Err(PyErr::fetch(object.py()));
+            }
+            Ok(Self(view.assume_init()))
+        }
+    }
+
+    fn data(&self) -> *mut u8 {
+        self.0.buf.cast()
+    }
+
+    fn length(&self) -> usize {
+        self.0.len as usize
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: filled when it was made, and the interpreter's lock is held where it is dropped.
+        unsafe { ffi::PyBuffer_Release(&raw mut self.0) };
+    }
+}
+
+/// What NumPy calls numbers of a type.
+fn numpy_name(scalar: Scalar) -> String {
+    let kind = match scalar {
+        Scalar::Bool => return "bool".to_owned(),
+        scalar if scalar.is_float() => "float",
+        scalar if scalar.is_signed() => "int",
+        _ => "uint",
+    };
+    format!("{kind}{}", scalar.bits())
 }
 
 /// What the buffer protocol calls numbers of a type.

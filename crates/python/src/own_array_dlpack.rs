@@ -50,8 +50,8 @@ pub(crate) fn managed<'py>(
     let (shape, strides) = unsafe { ((*handed).shape.as_ptr(), (*handed).strides.as_ptr()) };
     let tensor = DlTensor {
         data: inner.data,
-        device_type: 1,
-        device_id: 0,
+        device_type: if inner.device.is_some() { 2 } else { 1 },
+        device_id: inner.device.map_or(0, |device| device.ordinal as i32),
         ndim: inner.shape.len() as i32,
         code,
         bits: inner.scalar.bits() as u8,

@@ -29,6 +29,19 @@ pub enum Number {
     Bool(bool),
 }
 
+impl Number {
+    /// A number of a kind, of its 64 bits.
+    #[must_use]
+    pub fn of(kind: u8, bits: u64) -> Self {
+        match kind {
+            b'i' => Self::Signed(bits as i64),
+            b'f' => Self::Float(f64::from_bits(bits)),
+            b'b' => Self::Bool(bits != 0),
+            _ => Self::Unsigned(bits),
+        }
+    }
+}
+
 /// A check that failed: where, and the numbers that were looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
@@ -46,6 +59,11 @@ thread_local! {
 #[must_use]
 pub fn take() -> Option<Failed> {
     LAST.take()
+}
+
+/// Keeps a failure for whoever asks, on this thread.
+pub fn keep(failed: Failed) {
+    LAST.set(Some(failed));
 }
 
 /// Takes note of a failure; the first one stays.
@@ -82,15 +100,7 @@ pub(crate) unsafe extern "C" fn fail(
 pub(crate) unsafe extern "C" fn report(failure: *const Failure) {
     // SAFETY: as the caller promises.
     let failure = unsafe { &*failure };
-    let number = |at: usize| {
-        let bits = failure.values[at];
-        match failure.kinds[at] {
-            b'i' => Number::Signed(bits as i64),
-            b'f' => Number::Float(f64::from_bits(bits)),
-            b'b' => Number::Bool(bits != 0),
-            _ => Number::Unsigned(bits),
-        }
-    };
+    let number = |at: usize| Number::of(failure.kinds[at], failure.values[at]);
     let values = (0..failure.count as usize).map(number).collect();
-    LAST.set(Some(Failed { site: failure.site, values }));
+    keep(Failed { site: failure.site, values });
 }

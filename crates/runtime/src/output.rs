@@ -35,28 +35,57 @@ pub fn take() -> String {
     std::mem::take(&mut BUFFER.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// A piece of a line.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'t> {
+    /// As it is.
+    Text(&'t str),
+    /// A number of a kind: `i`, `u`, `b`, `f`, or `s` for single precision, whose bits are those of a double.
+    Value(u8, u64),
+}
+
 /// Prints a line: its parts stay together.
 ///
 /// # Safety
 ///
 /// There are `count` parts, and the texts in them are there.
 pub(crate) unsafe extern "C" fn print(parts: *const Part, count: u64) {
-    let mut line = String::new();
     // SAFETY: as the caller promises.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
-    for part in parts {
-        let _ = match u8::try_from(part.kind).unwrap_or(b't') {
-            b't' => {
-                // SAFETY: as the caller promises.
-                let text = unsafe { std::slice::from_raw_parts(part.text, part.length as usize) };
-                line.push_str(&String::from_utf8_lossy(text));
+    let texts: Vec<_> = parts
+        .iter()
+        .map(|part| {
+            // SAFETY: as the caller promises.
+            (part.kind == u64::from(b't')).then(|| unsafe {
+                String::from_utf8_lossy(std::slice::from_raw_parts(part.text, part.length as usize))
+            })
+        })
+        .collect();
+    let pieces: Vec<Piece<'_>> = parts
+        .iter()
+        .zip(&texts)
+        .map(|(part, text)| match text {
+            Some(text) => Piece::Text(text),
+            None => Piece::Value(part.kind as u8, part.bits),
+        })
+        .collect();
+    line(&pieces);
+}
+
+/// Prints a line: its pieces stay together.
+pub fn line(pieces: &[Piece<'_>]) {
+    let mut line = String::new();
+    for piece in pieces {
+        let _ = match *piece {
+            Piece::Text(text) => {
+                line.push_str(text);
                 Ok(())
             }
-            b'i' => write!(line, "{}", part.bits as i64),
-            b'b' => write!(line, "{}", if part.bits == 0 { "False" } else { "True" }),
-            b's' => float(&mut line, f64::from_bits(part.bits) as f32),
-            b'f' => float(&mut line, f64::from_bits(part.bits)),
-            _ => write!(line, "{}", part.bits),
+            Piece::Value(b'i', bits) => write!(line, "{}", bits as i64),
+            Piece::Value(b'b', bits) => write!(line, "{}", if bits == 0 { "False" } else { "True" }),
+            Piece::Value(b's', bits) => float(&mut line, f64::from_bits(bits) as f32),
+            Piece::Value(b'f', bits) => float(&mut line, f64::from_bits(bits)),
+            Piece::Value(_, bits) => write!(line, "{bits}"),
         };
     }
     let mut buffer = BUFFER.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ pub fn seed(seed: u64) {
 }
 
 /// The key of the next launch: odd, and without a pattern.
-pub(crate) extern "C" fn launch() -> u64 {
+pub extern "C" fn launch() -> u64 {
     let number = LAUNCHES.fetch_add(1, Ordering::Relaxed);
     mix(SEED.load(Ordering::Relaxed) ^ mix(number)) | 1
 }

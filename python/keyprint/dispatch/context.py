@@ -39,6 +39,18 @@ class Context:
         self.target: Any = None
         self.device: Any = None
 
+    def aimed_at(self, target: Any, shown: Any) -> Context:
+        """Return the same with another target."""
+        other = object.__new__(Context)
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.target = target
+        identity, other.device = target if isinstance(target, Target) else (target, None)
+        other.components = {**self.components, "target": fingerprint(identity)}
+        other.texts = {**self.texts, "target": _short_text(identity)}
+        other.shown = {**self.shown, "target": identity if shown is None else shown}
+        return other
+
     def place(self) -> tuple[object, ...]:
         """Return what tells contexts apart: the same guards speak for all that is equal here."""
         env = (self.salt, *self.env.values())

@@ -28,7 +28,7 @@ from .context import Context, read_context
 from .drift import Drift
 from .parameters import defaults_of, signature_stub
 from .signatures.signature import make_one, make_signature
-from .specialization import NativeCode, ValuesNeeded
+from .specialization import LiveTarget, NativeCode, ValuesNeeded
 from .values_needed import NeededValues
 
 TYPE_CHECKING = False
@@ -150,9 +150,10 @@ class Dispatcher:
                 signature = make_signature(
                     by_name, context.resolution, self.options.rules, self.options.arguments, self._memo
                 )
-                key = self._key(context, signature)
+                aimed = self._aimed(context, signature)
+                key = self._key(aimed, signature)
             try:
-                loaded = self.compilation.executable(context, signature, key)
+                loaded = self.compilation.executable(aimed, signature, key)
                 break
             except ChangedMeanwhile:
                 self._drift.changes_itself = True
@@ -167,6 +168,16 @@ class Dispatcher:
     def mismatch(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Raise what Python raises for arguments that do not fit."""
         signature_stub(self.function)(*arguments, **keywords)
+
+    def _aimed(self, context: Context, signature: Signature) -> Context:
+        """Return the context with the target that the arguments of a call decide."""
+        live = self.options.target
+        if not isinstance(live, LiveTarget) or live.choose is None:
+            return context
+        target = live.choose(context.target, signature.arguments)
+        if target is context.target:
+            return context
+        return context.aimed_at(target, None if live.show is None else live.show(target))
 
     # -- Keys, and what recognises arguments --------------------------------------------------------
 

@@ -148,13 +148,21 @@ class LiveTarget:
 
     ``make()`` returns it; :meth:`reset` has it made anew. What launches look at is a dict: that costs a nanosecond,
     where a function would cost a call. ``show(target)`` returns it for people, with names: that is what ``why`` compares.
+    ``choose(target, arguments)`` returns what to compile for if the arguments of a call decide that: the target itself,
+    or another one. What it looks at is part of what recognises the arguments.
     """
 
-    __slots__ = ("_make", "show", "state")
+    __slots__ = ("_make", "choose", "show", "state")
 
-    def __init__(self, make: Callable[[], Any], show: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        show: Callable[[Any], Any] | None = None,
+        choose: Callable[[Any, Mapping[str, Argument]], Any] | None = None,
+    ) -> None:
         self._make = make
         self.show = show
+        self.choose = choose
         #: The target, by the name `value`: launches look at the version of this dict.
         self.state: dict[str, Any] = {"value": None}
 
@@ -193,10 +201,13 @@ class NativeCode:
 
     With ``outcomes``, the slot behind the others says which of these is returned. Such code can begin somewhere else:
     the slot holds 0, or what ``starts(where)`` says for ``kernel.resume(..., from_checkpoint=where)``. ``about`` is
-    whatever else the loader knows.
+    whatever else the loader knows. Code for a device has a ``program`` in place of an address.
     """
 
-    __slots__ = ("about", "address", "errors", "keep", "outcomes", "result", "slots", "starts", "unlocks")
+    __slots__ = (
+        *("about", "address", "errors", "keep", "outcomes", "program", "result", "slots", "starts"),
+        "unlocks",
+    )
 
     def __init__(
         self,
@@ -210,11 +221,13 @@ class NativeCode:
         outcomes: Iterable[Any] | None = None,
         starts: Callable[[Any], int] | None = None,
         about: Any = None,
+        program: Any = None,
         words: Iterable[str] | None = None,
     ) -> None:
         if words is not None:
             slots = _older_name("words", words, "slots", slots)
-        if not isinstance(address, int) or isinstance(address, bool) or address <= 0:
+        is_address = isinstance(address, int) and not isinstance(address, bool) and address > 0
+        if not is_address and program is None:
             raise TypeError(f"`address` is the address of a function, found {address!r}")
         if isinstance(slots, str):
             raise TypeError("`slots` is a list of slots, found one string")
@@ -223,6 +236,7 @@ class NativeCode:
             if kind not in (None, *_RESULTS):
                 raise ValueError(f"`result` is one of {', '.join(map(repr, _RESULTS))}, found {kind!r}")
         self.address = address
+        self.program = program
         self.slots = None if slots is None else tuple(slots)
         for slot in self.slots or ():
             if not isinstance(slot, str):
@@ -255,7 +269,9 @@ class NativeCode:
             slots = [_slot(text, arguments) for text in self.slots]
         # What is used by its address in the code is owned as well, while the lock is let go of.
         held = _process_local_guards(arguments) if self.unlocks else None
-        return NativeCall(self.address, slots, self._output(), keep=self, held=held)
+        return NativeCall(
+            self.address, slots, self._output(), keep=self, held=held, program=self.program
+        )
 
     def _output(self) -> Output:
         if self.outcomes is not None:

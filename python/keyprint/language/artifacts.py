@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .._native import _language_version, _load_kernel, _lower, _read_status, _take_failure
-from ..dispatch.specialization import Artifact, NativeCode
+from ..dispatch.specialization import Artifact, NativeCode, Target
 from ..version import __version__
 from .compile.toolchain import compile_c
 from .errors import (
@@ -26,7 +26,11 @@ __all__ = ["TOOL", "compile_kernel", "load_kernel"]
 
 #: The version of what is kept with compiled code. Whoever changes what is compiled or kept (`compile_kernel`,
 #: `load_kernel`, `compile/host.py`) raises it; the native compiler is part of keys by its own digest.
-_RECORD = 3
+_RECORD = 4
+
+#: The parts of artifacts: code for the CPU, code for a device.
+_SHARED_OBJECT = "kernel.so"
+_CUBIN = "kernel.cubin"
 
 #: What compiled kernels are made by: another version of the compiler, or of what it keeps, shares nothing with this
 #: one.
@@ -39,11 +43,21 @@ TOOL = ("keyprint-kernels", f"{__version__}+{_language_version()}.{_RECORD}")
 def compile_kernel(
     specialization: Specialization, dispatcher: Any, annotations: dict[str, Any], variant: tuple[bool, bool]
 ) -> Artifact:
-    """Compile a specialization: lower it, write C, and have that compiled."""
+    """Compile a specialization: lower it, write C or CUDA C++, and have that compiled."""
     from .compile.host import Host
 
-    _, _, compiler, flags, (default_int, default_float, debug) = specialization.target
-    host = Host(dispatcher.options.rules.sources)
+    identity, device = _identity_and_device(specialization.target)
+    arch, _, compiler, flags, (default_int, default_float, debug) = identity
+    is_cuda = arch == "cuda"
+    if is_cuda and variant[0]:
+        raise make_kernel_error(
+            "graph",
+            f"`{dispatcher.name}` is a graph, and graphs run on the CPU",
+            "pass arrays that are on the CPU, or leave out `graph=True`",
+            [],
+            [],
+        )
+    host = Host(dispatcher.options.rules.sources, device)
     given = []
     for name, argument in specialization.arguments.items():
         try:
@@ -58,7 +72,7 @@ def compile_kernel(
                 [],
                 [],
             ) from None
-    code = _lower(host, specialization.function, given, default_int, default_float, debug, *variant)
+    code = _lower(host, specialization.function, given, default_int, default_float, debug, *variant, is_cuda)
     for message, file, line in code.warnings:
         import warnings
 
@@ -66,7 +80,15 @@ def compile_kernel(
     dump = os.environ.get("KEYPRINT_DUMP")
     if dump:
         _dump(dump, specialization, code)
-    shared_object = compile_c(code.text, compiler, flags)
+    if is_cuda:
+        from .compile.cuda import compile_cuda
+
+        cubin, ptx = compile_cuda(code.text, compiler, flags)
+        parts = {_CUBIN: cubin}
+        if dump:
+            _dump_bytes(dump, specialization, {".ptx": ptx.rstrip(b"\0"), ".cubin": cubin})
+    else:
+        parts = {_SHARED_OBJECT: compile_c(code.text, compiler, flags)}
     metadata = {
         "slots": code.slots,
         "results": code.results,
@@ -74,11 +96,16 @@ def compile_kernel(
         "sites": [list(site) for site in code.sites],
         "arrays": code.arrays,
         "graph": code.graph,
+        "plan": code.plan,
     }
-    artifact = Artifact({"kernel.so": shared_object}, metadata)
+    artifact = Artifact(parts, metadata)
     # Code that has the addresses of fields in it is never stored.
     artifact.keep = host.captured
     return artifact
+
+
+def _identity_and_device(target: Any) -> tuple[Any, int | None]:
+    return (target.identity, target.device) if isinstance(target, Target) else (target, None)
 
 
 def _plain(returned: Any) -> Any:
@@ -89,13 +116,19 @@ def _plain(returned: Any) -> Any:
 
 def _dump(directory: str, specialization: Specialization, code: Any) -> None:
     """Keep every stage of a kernel, for people to read."""
+    ending = ".c" if code.plan is None else ".cu"
+    texts = {".ir": code.ir, ".optimised.ir": code.optimised, ending: code.text}
+    _dump_bytes(directory, specialization, {name: text.encode() for name, text in texts.items()})
+
+
+def _dump_bytes(directory: str, specialization: Specialization, stages: dict[str, bytes]) -> None:
     os.makedirs(directory, exist_ok=True)
     base = os.path.join(
         directory, f"{specialization.name.replace('<locals>.', '')}-{specialization.key.hex()[:12]}"
     )
-    for ending, text in ((".ir", code.ir), (".optimised.ir", code.optimised), (".c", code.text)):
-        with open(base + ending, "w", encoding="utf-8") as file:
-            file.write(text)
+    for ending, content in stages.items():
+        with open(base + ending, "wb") as file:
+            file.write(content)
 
 
 # -- Loading ---------------------------------------------------------------------------------------
@@ -106,7 +139,18 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
     known = artifact.metadata
     if artifact._entry is not None:
         artifact._entry._check_trust()
-    loaded = _load_kernel(artifact["kernel.so"])
+    plan = known["plan"]
+    if plan is None:
+        loaded: Any = _load_kernel(artifact[_SHARED_OBJECT])
+        address, program = loaded.address, None
+    else:
+        # Only kernels of devices need it.
+        from .._native import _load_program
+
+        assert artifact.specialization is not None
+        _, device = _identity_and_device(artifact.specialization.target)
+        loaded = program = _load_program(artifact[_CUBIN], plan, device)
+        address = 0
     record = known["graph"]
     labels: list[Any] = []
     outcomes = None
@@ -118,7 +162,7 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
         labels = labels_of(record, dispatcher.function)
         outcomes = [GraphStatus(False), *(GraphStatus(True, label) for label in labels)]
     return NativeCode(
-        loaded.address,
+        address,
         known["slots"],
         result=_result(known),
         keep=(loaded, artifact.keep),
@@ -127,6 +171,7 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
         outcomes=outcomes,
         starts=lambda label: _start(label, labels, outcomes, dispatcher),
         about=(known, labels),
+        program=program,
     )
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 __all__ = [
     "KERNEL_CODES",
     "CompilerError",
+    "DeviceError",
+    "DeviceMemoryError",
     "KernelAssertionError",
     "KernelError",
     "KernelIndexError",
@@ -20,6 +22,7 @@ __all__ = [
     "KernelSyntaxError",
     "KernelTypeError",
     "host_error",
+    "make_device_error",
     "make_kernel_error",
 ]
 
@@ -28,11 +31,17 @@ KERNEL_CODES: Final[dict[str, str]] = {
     **dict(_language_codes()),
     "assertion": "an `assert` of a kernel does not hold, in debug mode",
     "bounds": "an index beyond the ends of an array, in debug mode",
-    "compiler-failed": "the C compiler does not take what was generated",
+    "compiler-failed": "the C compiler, or NVRTC, does not take what was generated",
+    "context-lost": "a kernel did something after which nothing on its device works in this process",
+    "device-failed": "the driver refuses something",
+    "forked": "CUDA is used in a child of a process that had used it",
     "division": "a whole number divided by zero, in debug mode",
     "element-shape": "an array whose last dimensions are not those of its elements",
     "no-graph": "a kernel that is no graph, or was not launched yet, is asked for its graph",
-    "no-compiler": "there is no C compiler, and nothing that was compiled before",
+    "no-compiler": "there is no C compiler, or no NVRTC, and nothing that was compiled before",
+    "no-device": "there is no such device",
+    "no-driver": "the CUDA driver cannot be opened, or is too old",
+    "out-of-memory": "a device has no room",
     "overlap": "arrays that overlap without being the same",
     "range": "a float that does not fit into the type that it is converted to, in debug mode",
     "shift": "a shift by more bits than there are, in debug mode",
@@ -119,7 +128,15 @@ class KernelAssertionError(KernelError, AssertionError):
 
 
 class CompilerError(KernelError, RuntimeError):
-    """There is no C compiler, or it does not take what was generated."""
+    """There is no compiler, or it does not take what was generated."""
+
+
+class DeviceError(KernelRuntimeError):
+    """Something is wrong with a device, or with the driver."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A device has no room."""
 
 
 _KINDS: Final = {
@@ -151,6 +168,17 @@ def make_kernel_error(code: str, message: str, hint: str | None, trace: Any, nee
         return ValuesNeeded(needs)
     kind: Any = _KINDS.get(code, KernelTypeError)
     error: BaseException = kind(message, code=code, hint=hint, trace=trace)
+    return error
+
+
+def make_device_error(code: str, message: str, hint: str) -> BaseException:
+    """Build the exception for trouble with a device; called by the native half."""
+    kinds: Any = {
+        "compiler-failed": CompilerError,
+        "no-compiler": CompilerError,
+        "out-of-memory": DeviceMemoryError,
+    }
+    error: BaseException = kinds.get(code, DeviceError)(message, code=code, hint=hint or None)
     return error
 
 

@@ -52,11 +52,11 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
         name: ("language.types.data_oriented", name)
         for name in ("FIELD_METADATA_CACHE_VALUE", "data_oriented")
     },
-    **{name: ("language.settings", name) for name in ("init", "reset")},
+    **{name: ("language.settings", name) for name in ("cpu", "cuda", "gpu", "init", "reset", "sync")},
     **{
         name: ("language.errors", name)
         for name in (
-            *("CompilerError", "KernelAssertionError", "KernelError", "KernelIndexError", "KernelNameError"),
+            *("CompilerError", "DeviceError", "DeviceMemoryError", "KernelAssertionError", "KernelError", "KernelIndexError", "KernelNameError"),
             *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError"),
         )
     },

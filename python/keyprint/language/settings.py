@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 
 from .._native import _seed, _set_threads
-from ..dispatch.specialization import LiveTarget
+from ..dispatch.specialization import LiveTarget, Target
 from .types.dtypes import defaults, scalar_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
+    from ..dispatch.signatures.argument import Argument
     from ..store.stores import Store
 
-__all__ = ["TARGET", "Settings", "current", "init", "reset", "store"]
+__all__ = ["TARGET", "Settings", "cpu", "cuda", "current", "gpu", "init", "reset", "store", "sync"]
 
 
 class Settings:
     """What was said to :func:`init`."""
 
-    __slots__ = ("cache", "cache_path", "contract", "debug", "fast_math", "march")
+    __slots__ = ("arch", "cache", "cache_path", "contract", "debug", "fast_math", "march")
 
     def __init__(self) -> None:
+        #: Where kernels run whose arrays do not decide it, and where arrays are made: `cpu`, or `cuda:0`.
+        self.arch = "cpu"
         self.debug = False
         self.fast_math = False
         #: Whether products and sums may be rounded once.
@@ -58,21 +62,53 @@ _LEFT_ALONE = frozenset(
 _stores: dict[str | None, Store] = {}
 
 
-def _target() -> Any:
-    from .compile.toolchain import target
+def default_device() -> int | None:
+    """Return the CUDA device that arrays are made on unless a program says otherwise; nothing for the CPU."""
+    return None if current.arch == "cpu" else int(current.arch.partition(":")[2])
 
-    return target(current, store())
+
+def _target() -> Any:
+    device = default_device()
+    return _target_of(device)
+
+
+def _target_of(device: int | None) -> Any:
+    if device is None:
+        from .compile.toolchain import target
+
+        return target(current, store())
+    from .compile.cuda import device_target
+
+    return device_target(current, store(), device)
+
+
+def _choose(target: Any, arguments: Mapping[str, Argument]) -> Any:
+    """Return what to compile for: a launch runs where its arrays are, and follows `init` if they are on the host."""
+    from .compile.placement import device_of
+
+    device = device_of(arguments)
+    if device is None or (isinstance(target, Target) and target.device == device):
+        return target
+    known = _targets.get(device)
+    if known is None:
+        known = _targets[device] = _target_of(device)
+    return known
+
+
+#: Targets of devices that launches were sent to by their arguments, as `init` has it now.
+_targets: dict[int, Any] = {}
 
 
 def _shown(target: Any) -> dict[str, Any]:
-    arch, processor, compiler, flags, (default_int, default_float, debug) = target
+    identity = target.identity if isinstance(target, Target) else target
+    arch, processor, compiler, flags, (default_int, default_float, debug) = identity
     return {
         "arch": arch,
         "processor": processor,
         "compiler": " ".join(str(part) for part in compiler if part),
         "march": next((flag[7:] for flag in flags if flag.startswith("-march=")), ""),
-        "fast_math": "-ffast-math" in flags,
-        "contract": "-ffp-contract=fast" in flags,
+        "fast_math": "-ffast-math" in flags or "--use_fast_math" in flags,
+        "contract": "-ffp-contract=fast" in flags or "--fmad=true" in flags,
         "default_int": default_int,
         "default_float": default_float,
         "debug": debug,
@@ -80,7 +116,7 @@ def _shown(target: Any) -> dict[str, Any]:
 
 
 #: What kernels are compiled for: settings, processor and compiler.
-TARGET = LiveTarget(_target, _shown)
+TARGET = LiveTarget(_target, _shown, _choose)
 
 
 def store() -> Store | None:
@@ -115,6 +151,8 @@ def init(
 ) -> None:
     """Say how kernels are compiled and run, from the next launch on. Calling it is optional.
 
+    ``arch`` is ``kp.cpu`` or ``kp.cuda`` (``"cuda:1"`` for another device than the first): where arrays and fields are
+    made, and where kernels run whose arrays are on the host. A kernel whose arrays are on a device runs there anyway.
     ``default_ip`` and ``default_fp`` are the types of numbers that say nothing else (``i32``, ``f32``).
     ``debug`` checks indices, assertions, divisions, shifts and conversions. ``fast_math`` lets the compiler treat
     floats as if they were real numbers, ``contract`` lets it round a product and a sum once. ``march`` is the
@@ -126,8 +164,7 @@ def init(
     for name in others:
         if name not in _LEFT_ALONE:
             raise TypeError(f"`init` has no option `{name}`")
-    if arch is not None and str(arch) not in ("cpu", "x64", "arm64"):
-        raise ValueError(f"kernels run on the CPU, found {arch!r}\nhint: write `arch=cpu`, or leave it out")
+    place = "cpu" if arch is None else arch_of(arch)
     for name, given in (("default_ip", default_ip), ("default_fp", default_fp)):
         if given is not None and scalar_of(given) is None:
             raise TypeError(f"`{name}` is a type such as `kp.i64`, found {given!r}")
@@ -143,6 +180,7 @@ def init(
     for name, value in (("debug", debug), ("fast_math", fast_math), ("contract", contract), ("march", march)):
         if value is not None:
             setattr(current, name, value)
+    current.arch = place
     if cpu_max_num_threads is not None:
         _set_threads(cpu_max_num_threads)
     if random_seed is not None:
@@ -153,12 +191,42 @@ def init(
     TARGET.reset()
 
 
+def arch_of(arch: Any) -> str:
+    """Return what a program calls a place, as it is kept: `cpu`, or `cuda:0`."""
+    kind, _, number = str(arch).partition(":")
+    if kind in ("cpu", "x64", "arm64") and not number:
+        return "cpu"
+    if kind not in ("cuda", "gpu") or not (number or "0").isdigit():
+        raise ValueError(
+            f"kernels run on the CPU and on CUDA devices, found {arch!r}\n"
+            'hint: write `arch=kp.cpu`, `arch=kp.cuda`, or `arch="cuda:1"`'
+        )
+    # Only whoever asks for a device needs it.
+    from .._native import _cuda_capability
+
+    _cuda_capability(int(number or "0"))
+    return f"cuda:{int(number or '0')}"
+
+
+def sync() -> None:
+    """Wait until everything that was launched on devices is done, and raise what went wrong there."""
+    from .._native import _cuda_wait
+
+    _cuda_wait()
+
+
+#: Where kernels run.
+cpu = "cpu"
+cuda = gpu = "cuda"
+
+
 def reset() -> None:
     """Forget what was said to :func:`init`; compiled kernels stay."""
     fresh = Settings()
     for name in Settings.__slots__:
         setattr(current, name, getattr(fresh, name))
     defaults.reset()
+    _targets.clear()
     _set_threads(_threads())
     _seed(0)
     TARGET.reset()

@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::array::{ExchangeSpec, NumpySpec};
+use super::cuda_interface::CudaSpec;
 use super::spec::{CheckKind, GuardSpec, SourceKind};
 use crate::guard::{Held, dict_version};
 use crate::layout::{self, Attributes};
@@ -45,6 +46,8 @@ enum Check {
     Number { float: bool },
     /// A tensor whose type offers a table of functions.
     Exchange(Box<(Py<PyType>, ExchangeSpec)>),
+    /// An array on a CUDA device that describes itself.
+    Cuda(Box<(Py<PyType>, CudaSpec)>),
     /// An instance of this very class, which is still defined as it was.
     Object(Py<PyType>, u32),
     /// The same, with this many attributes, slots aside: all of them were read.
@@ -294,6 +297,11 @@ impl Check {
                 let spec = spec.ok_or_else(|| PyValueError::new_err("the type offers no table"))?;
                 Self::Exchange(Box::new((value.get_type().unbind(), spec)))
             }
+            CheckKind::Cuda => {
+                let spec = CudaSpec::of(value)?;
+                let spec = spec.ok_or_else(|| PyValueError::new_err("an array that is on no device"))?;
+                Self::Cuda(Box::new((value.get_type().unbind(), spec)))
+            }
             CheckKind::Object | CheckKind::Whole => {
                 let class = value.get_type();
                 match (assigned_version(&class), member::count(value), spec) {
@@ -360,10 +368,16 @@ impl Check {
                 if !is(known, class) {
                     return Verdict::Fail;
                 }
-                match spec.fits(&value) {
-                    Ok(fitting) => fitting.is_some().into(),
-                    Err(error) => Verdict::of(py, Err(error)),
+                Verdict::of(py, spec.fits(&value))
+            }
+            Self::Cuda(array) => {
+                let (known, spec) = &**array;
+                if !is(known, class) {
+                    return Verdict::Fail;
                 }
+                // SAFETY: a live object; it is owned while Python code runs.
+                let value = unsafe { Bound::from_borrowed_ptr(py, value) };
+                Verdict::of(py, spec.fits(&value))
             }
             Self::Signature { of, expected } => {
                 // SAFETY: a live object; it is owned while Python code runs.
@@ -387,7 +401,7 @@ impl ArgumentGuard {
         let (source, value) = Source::new(py, &spec.source.get().0, arguments, values)?;
         values.push(value.clone());
         let check = Check::new(py, &spec.check.get().0, value.as_ref())?;
-        let runs_python = matches!(check, Check::Signature { .. } | Check::Exchange(..));
+        let runs_python = matches!(check, Check::Signature { .. } | Check::Exchange(..) | Check::Cuda(..));
         let (last, dict, next) = (Cell::new(std::ptr::null_mut()), Cell::new(NO_DICT), Cell::new(NO_DICT));
         Ok(Self { source, check, runs_python, last, dict, next })
     }
@@ -476,6 +490,7 @@ impl ArgumentGuard {
             | Check::Whole(class, ..)
             | Check::NamedTuple(class, _) => (Some(class.as_ptr()), None),
             Check::Exchange(tensor) => (Some(tensor.0.as_ptr()), None),
+            Check::Cuda(array) => (Some(array.0.as_ptr()), None),
             Check::Equal(value) => (Some(value.as_ptr()), None),
             Check::Same(held) => (Some(held.owned()), None),
             Check::Numpy(spec) => (Some(spec.held().as_ptr()), None),
@@ -509,6 +524,19 @@ impl ArgumentGuard {
         }
     }
 
+    /// The spec of an array on a CUDA device that describes itself.
+    pub(super) fn cuda(&self) -> Option<&CudaSpec> {
+        match &self.check {
+            Check::Cuda(array) => Some(&array.1),
+            _ => None,
+        }
+    }
+
+    /// Whether finding out calls methods of tensors, which only run Python code if a program has put it in their way.
+    pub(super) fn calls_tensors(&self) -> bool {
+        matches!(self.check, Check::Exchange(..))
+    }
+
     /// Whether it looks at an argument itself.
     pub(super) fn is_argument(&self) -> bool {
         matches!(self.source, Source::Argument(_))
@@ -516,6 +544,11 @@ impl ArgumentGuard {
 
     pub(super) fn is_own(&self) -> bool {
         matches!(self.check, Check::Own(..))
+    }
+
+    /// Whether it looks at an array of our own on a device.
+    pub(super) fn is_own_on_device(&self) -> bool {
+        matches!(self.check, Check::Own(_, spec) if NdArray::is_on_device(spec))
     }
 
     pub(super) fn is_numpy(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What counts of an array: the type of its elements, how many dimensions it has, how it is laid out.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -87,7 +88,11 @@ struct ExchangeTable {
     managed_from: *const c_void,
     to_object: *const c_void,
     tensor_from: Option<TensorFrom>,
+    current_stream: Option<CurrentStream>,
 }
+
+/// Returns the stream of a device that the library would put work on.
+pub(super) type CurrentStream = unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> i32;
 
 type TensorFrom = unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> i32;
 
@@ -95,10 +100,15 @@ type TensorFrom = unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> i32
 pub(super) struct ExchangeSpec {
     tensor_from: TensorFrom,
     spec: TensorSpec,
+    /// Which device of its kind.
+    pub(super) device_id: i32,
+    current_stream: Option<CurrentStream>,
     needs_grad: Option<bool>,
     /// Whether instances may be meant with another sign, or conjugated: what is in memory is not what they are.
     has_marks: bool,
     alignment: Alignment,
+    /// The tensor that was looked at last; the object is only compared.
+    last: Cell<(*mut ffi::PyObject, DlTensor)>,
 }
 
 impl ExchangeSpec {
@@ -118,37 +128,75 @@ impl ExchangeSpec {
             return Ok(None);
         }
         // SAFETY: as above; the major version says that the fields are these.
-        let Some(tensor_from) = (unsafe { if (*table).major == 1 { (*table).tensor_from } else { None } })
-        else {
-            return Ok(None);
+        let (tensor_from, current_stream) = unsafe {
+            if (*table).major != 1 {
+                return Ok(None);
+            }
+            ((*table).tensor_from, (*table).current_stream)
         };
+        let Some(tensor_from) = tensor_from else { return Ok(None) };
         let has_marks = array.get_type().hasattr(intern!(py, "is_neg"))?;
         if has_marks {
-            check_marks(array)?;
+            check_marks(array, true)?;
         }
         let tensor = read(py, tensor_from, array.as_ptr())?;
         Ok(Some(Self {
             tensor_from,
             has_marks,
             spec: tensor.spec(),
+            device_id: tensor.device_id,
+            current_stream,
             needs_grad: needs_grad(array)?,
             alignment: Alignment::of(tensor.first(), multiple),
+            last: Cell::new((std::ptr::null_mut(), DlTensor::EMPTY)),
         }))
     }
 
-    /// The tensor, if it is described by this.
-    pub(super) fn fits(&self, array: &Bound<'_, PyAny>) -> PyResult<Option<DlTensor>> {
+    /// A tensor that fitted when it was last looked at, which no Python code has changed since.
+    #[inline]
+    pub(super) fn tensor(&self, array: *mut ffi::PyObject) -> Option<DlTensor> {
+        let (object, tensor) = self.last.get();
+        (object == array).then_some(tensor)
+    }
+
+    /// Whether a tensor is described by this.
+    pub(super) fn fits(&self, array: &Bound<'_, PyAny>) -> PyResult<bool> {
         let tensor = read(array.py(), self.tensor_from, array.as_ptr())?;
         // Whole numbers are never meant with another sign.
         if self.has_marks && matches!(tensor.code, 2 | 4 | 5) {
-            check_marks(array)?;
+            check_marks(array, tensor.code == COMPLEX)?;
         }
         let fits = tensor.spec() == self.spec
+            && tensor.device_id == self.device_id
             && self.alignment.holds(tensor.first())
             && (self.needs_grad.is_none() || needs_grad(array)? == self.needs_grad);
-        Ok(fits.then_some(tensor))
+        self.last.set((if fits { array.as_ptr() } else { std::ptr::null_mut() }, tensor));
+        Ok(fits)
+    }
+
+    /// Whether it is on a CUDA device.
+    pub(super) fn is_on_cuda(&self) -> bool {
+        self.spec.device_type == CUDA
+    }
+
+    /// The stream that the library would put work on now.
+    pub(super) fn stream(&self, py: Python<'_>) -> PyResult<u64> {
+        let Some(current_stream) = self.current_stream else { return Ok(0) };
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the function is the one that the type of the tensor offers.
+        if unsafe { current_stream(CUDA, self.device_id, &raw mut stream) } != 0 {
+            return Err(PyErr::take(py)
+                .unwrap_or_else(|| PyTypeError::new_err("a library does not say which stream it uses")));
+        }
+        Ok(stream as u64)
     }
 }
+
+/// DLPack's number of complex numbers.
+const COMPLEX: u8 = 5;
+
+/// DLPack's number of CUDA devices.
+pub(super) const CUDA: i32 = 2;
 
 fn read(py: Python<'_>, tensor_from: TensorFrom, array: *mut ffi::PyObject) -> PyResult<DlTensor> {
     let mut tensor = DlTensor::EMPTY;
@@ -162,12 +210,15 @@ fn read(py: Python<'_>, tensor_from: TensorFrom, array: *mut ffi::PyObject) -> P
 }
 
 /// Refuses a tensor whose elements are not meant as they are in memory.
-fn check_marks(array: &Bound<'_, PyAny>) -> PyResult<()> {
+fn check_marks(array: &Bound<'_, PyAny>, is_complex: bool) -> PyResult<()> {
     let py = array.py();
     for (question, answer, what) in [
         (intern!(py, "is_neg"), "resolve_neg", "negative"),
         (intern!(py, "is_conj"), "resolve_conj", "conjugate"),
-    ] {
+    ]
+    .into_iter()
+    .take(if is_complex { 2 } else { 1 })
+    {
         if array.call_method0(question)?.is_truthy()? {
             return Err(PyTypeError::new_err(format!(
                 "a tensor with the {what} bit: its memory holds other elements than it shows\n\
@@ -185,8 +236,8 @@ fn needs_grad(array: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     }
 }
 
-/// Data type, dimensions, layout, device, whether gradients are needed, whether it is aligned.
-type TensorText = (String, i32, char, i32, Option<bool>, bool);
+/// Data type, dimensions, layout, kind of device, which one, whether gradients are needed, whether it is aligned.
+type TensorText = (String, i32, char, i32, i32, Option<bool>, bool);
 
 /// Returns what is known of a tensor whose type offers a table of functions, and whether its first element
 /// lies at a multiple; nothing if the type does not.
@@ -196,7 +247,7 @@ pub(crate) fn _array_spec(array: &Bound<'_, PyAny>, multiple: u32) -> PyResult<O
     Ok(ExchangeSpec::of(array, multiple)?.map(|exchange| {
         let TensorSpec { ndim, layout, device_type, .. } = exchange.spec;
         let aligned = exchange.alignment.is_aligned();
-        (exchange.spec.dtype(), ndim, layout, device_type, exchange.needs_grad, aligned)
+        (exchange.spec.dtype(), ndim, layout, device_type, exchange.device_id, exchange.needs_grad, aligned)
     }))
 }
 

@@ -114,7 +114,10 @@ pub(crate) fn _add_entry(
         Ok(native) => Call::Native(NativeCall::new(object.py(), native.get(), &argument_guards)?),
         Err(_) => Call::Python(executable.clone().unbind()),
     };
-    let runs_python = argument_guards.iter().any(|guard| guard.runs_python) || !guards.is_empty();
+    // What is borrowed from members could be gone by then; arguments are the caller's.
+    let has_members = argument_guards.iter().any(|guard| !guard.is_argument());
+    let may_run = |guard: &ArgumentGuard| guard.runs_python && (has_members || !guard.calls_tensors());
+    let runs_python = argument_guards.iter().any(may_run) || !guards.is_empty();
     let entry = Rc::new(Entry { argument_guards, guards, runs_python, call });
     let dropped = kernel.with(|state| {
         // A context that was dropped meanwhile is not needed any more, or will come back.

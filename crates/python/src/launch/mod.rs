@@ -15,7 +15,9 @@
 //! | [`bind`] | arguments to parameters, as Python does |
 //! | [`argument_guard`] | whether arguments are what an entry was made for |
 //! | [`array`] | what counts of an array |
+//! | [`cuda_interface`] | arrays on CUDA devices that describe themselves |
 //! | [`pack`] | argument slots, for native code |
+//! | [`device`] | launches on a device: the stream, arrays of the host |
 //! | [`lock`] | the interpreter's lock, while native code runs |
 //!
 //! # Invariants
@@ -29,6 +31,8 @@ mod argument_guard;
 mod array;
 mod bind;
 mod call;
+mod cuda_interface;
+mod device;
 mod interface;
 mod kernel;
 mod kernel_type;
@@ -38,6 +42,7 @@ mod spec;
 
 pub(crate) use self::argument_guard::_set_target_type;
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
+pub(crate) use self::cuda_interface::_cuda_array_spec;
 pub(crate) use self::interface::{
     _add_context, _add_entry, _find_executable, _forget_contexts, _has_context, _kernel_stats,
     _last_executable, _make_kernel, _resume, _set_binder,

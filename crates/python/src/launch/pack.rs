@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 use super::argument_guard::{ArgumentGuard, own, pass_quietly};
+use super::device::DeviceCall;
 use super::lock::with_arrays;
 use super::spec::{CallSpec, OutputKind, Property, ResultKind, SlotKind, SlotSpec};
 use crate::interned::intern;
@@ -37,10 +38,12 @@ enum Slot {
 
 /// Whose an array is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ArrayKind {
+pub(super) enum ArrayKind {
     Numpy,
     /// Of a library whose types have a table of functions.
     Tensor,
+    /// On a CUDA device, by the array interface.
+    Cuda,
     Own,
 }
 
@@ -68,7 +71,7 @@ impl ResultKind {
 
 /// A native function and how to call it.
 pub(super) struct NativeCall {
-    function: Function,
+    code: Code,
     slots: Vec<(usize, Slot)>,
     output: OutputKind,
     /// Whether making the slots may run Python code.
@@ -78,6 +81,12 @@ pub(super) struct NativeCall {
     held: Vec<usize>,
     /// What keeps the code in memory.
     keep: Py<PyAny>,
+}
+
+/// What is called.
+enum Code {
+    Host(Function),
+    Device(Box<DeviceCall>),
 }
 
 /// Takes slots, and room for a result behind them; returns 0, or a status that is raised.
@@ -94,6 +103,7 @@ impl Slot {
             SlotKind::Array(property) if guard.exchange().is_some() => {
                 Self::Array(ArrayKind::Tensor, property)
             }
+            SlotKind::Array(property) if guard.cuda().is_some() => Self::Array(ArrayKind::Cuda, property),
             SlotKind::Array(_) => {
                 return Err(PyTypeError::new_err(
                     "native code can be given the arrays of NumPy and of libraries whose types have \
@@ -124,9 +134,18 @@ impl NativeCall {
                 OutputKind::Choice(all.iter().map(|choice| choice.clone_ref(py)).collect())
             }
         };
-        // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
-        // it there for as long as `keep` lives.
-        let function = unsafe { std::mem::transmute::<usize, Function>(spec.address) };
+        let code = match &spec.program {
+            Some(program) => {
+                let arrays = slots.iter().enumerate().filter_map(|(place, (guard, slot))| match slot {
+                    Slot::Array(kind, Property::Address) => Some((place, *guard, *kind)),
+                    _ => None,
+                });
+                Code::Device(Box::new(DeviceCall::new(program.get(), arrays.collect(), guards)))
+            }
+            // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
+            // it there for as long as `keep` lives.
+            None => Code::Host(unsafe { std::mem::transmute::<usize, Function>(spec.address) }),
+        };
         let plain = |(guard, slot): &(usize, Slot)| !slot.is_number() || guards[*guard].is_plain_number();
         let runs_python = !slots.iter().all(plain);
         let is_address = |slot: &Slot| matches!(slot, Slot::Array(_, Property::Address));
@@ -140,7 +159,7 @@ impl NativeCall {
             Some(_) => return Err(PyValueError::new_err("a guard is held that is not there")),
             None => Vec::new(),
         };
-        Ok(Self { function, slots, output, runs_python, held, keep: spec.keep.clone_ref(py) })
+        Ok(Self { code, slots, output, runs_python, held, keep: spec.keep.clone_ref(py) })
     }
 
     /// Packs what the guards found and calls the function; nothing if that is not so any more.
@@ -164,10 +183,12 @@ impl NativeCall {
             OutputKind::Many(kinds, _) => kinds.len(),
             _ => 1,
         };
-        let block: &mut [MaybeUninit<u64>] = if self.slots.len() + results <= INLINE {
+        // Behind the slots of a device are those that its launch adds.
+        let room = self.slots.len() + results.max(DeviceCall::ADDED);
+        let block: &mut [MaybeUninit<u64>] = if room <= INLINE {
             &mut inline
         } else {
-            heap.resize(self.slots.len() + results, MaybeUninit::uninit());
+            heap.resize(room, MaybeUninit::uninit());
             &mut heap
         };
         let mut kept = Vec::new();
@@ -203,7 +224,7 @@ impl NativeCall {
                 slot => unsafe { slot.pack(py, &guards[*guard], values[*guard])? },
             });
         }
-        for at in 0..results {
+        for at in 0..results.max(DeviceCall::ADDED) {
             block[self.slots.len() + at].write(0);
         }
         if let Some(start) = start {
@@ -211,9 +232,21 @@ impl NativeCall {
         }
         // While others run Python, members of objects may be rebound: what they held stays.
         let held: &[usize] = if kept.is_empty() { &self.held } else { &[] };
-        let slots = block.as_mut_ptr().cast();
-        // SAFETY: the function takes this many slots, as whoever made it said; the values are what the guards found.
-        let status = unsafe { with_arrays(held, values, || (self.function)(slots)) };
+        let status = match &self.code {
+            Code::Host(function) => {
+                let slots = block.as_mut_ptr().cast();
+                // SAFETY: the function takes this many slots, as whoever made it said; the values are what the guards found.
+                unsafe { with_arrays(held, values, || function(slots)) }
+            }
+            Code::Device(device) => {
+                // SAFETY: all of these slots were written above.
+                let block = unsafe {
+                    std::slice::from_raw_parts_mut(block.as_mut_ptr().cast::<u64>(), room)
+                };
+                // SAFETY: as above; the values are what the guards found.
+                unsafe { device.launch(py, block, guards, held, values, &self.keep)? }
+            }
+        };
         // What stopped it comes before what it has printed.
         let error = (status != 0).then(|| self.error(py, status));
         if output::is_pending() {
@@ -307,14 +340,20 @@ impl Slot {
             }
             Self::Array(ArrayKind::Tensor, property) => {
                 let spec = guard.exchange().expect("checked when the call was made");
-                // SAFETY: a live object.
-                let value = unsafe { Borrowed::from_ptr(py, value) };
-                let tensor = spec.fits(&value)?;
-                let tensor: DlTensor = tensor.ok_or_else(|| PyRuntimeError::new_err("a tensor changed"))?;
+                let tensor: DlTensor = spec.tensor(value).ok_or_else(changed)?;
                 Ok(match *property {
                     Property::Address => tensor.first() as u64,
                     Property::Size(at) => tensor.size(at).ok_or_else(no_dimension)? as u64,
                     Property::Stride(at) => tensor.stride_in_bytes(at).ok_or_else(no_dimension)? as u64,
+                })
+            }
+            Self::Array(ArrayKind::Cuda, property) => {
+                let spec = guard.cuda().expect("checked when the call was made");
+                let array = spec.described(value).ok_or_else(changed)?;
+                Ok(match *property {
+                    Property::Address => array.address,
+                    Property::Size(at) => array.size(at).ok_or_else(no_dimension)? as u64,
+                    Property::Stride(at) => array.stride(at).ok_or_else(no_dimension)? as u64,
                 })
             }
             Self::Array(ArrayKind::Own, property) => {
@@ -361,6 +400,11 @@ fn double(py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<f64> {
         return Err(error);
     }
     Ok(number)
+}
+
+#[cold]
+fn changed() -> PyErr {
+    PyRuntimeError::new_err("an array changed while it was looked at")
 }
 
 #[cold]

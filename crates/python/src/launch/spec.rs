@@ -9,6 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::cuda::DeviceProgram;
+
 /// Where an object comes from that a guard looks at.
 #[pyclass(frozen, name = "Source", module = "keyprint._native")]
 pub(crate) struct SourceSpec(pub(super) SourceKind);
@@ -59,6 +61,7 @@ pub(super) enum CheckKind {
     Own,
     Number { is_float: bool },
     Exchange { multiple: u32 },
+    Cuda,
     Object,
     Whole,
     Signature { of: Py<PyAny>, expected: Py<PyAny> },
@@ -131,6 +134,12 @@ impl CheckSpec {
     #[pyo3(signature = (multiple, /))]
     fn exchange(multiple: u32) -> Self {
         Self(CheckKind::Exchange { multiple })
+    }
+
+    /// An array on a CUDA device like this one, which describes itself by the array interface.
+    #[staticmethod]
+    fn cuda() -> Self {
+        Self(CheckKind::Cuda)
     }
 
     /// An instance of this very class, which is still defined as it was.
@@ -293,10 +302,11 @@ impl OutputSpec {
     }
 }
 
-/// A native function, and how it is called.
+/// A native function, or a program of a device, and how it is called.
 #[pyclass(frozen, name = "NativeCall", module = "keyprint._native")]
 pub(crate) struct CallSpec {
     pub(super) address: usize,
+    pub(super) program: Option<Py<DeviceProgram>>,
     pub(super) slots: Vec<Py<SlotSpec>>,
     pub(super) output: Py<OutputSpec>,
     pub(super) keep: Py<PyAny>,
@@ -306,19 +316,21 @@ pub(crate) struct CallSpec {
 #[pymethods]
 impl CallSpec {
     /// `keep` keeps the code in memory, and says what statuses mean. With `held`, other threads may run Python
-    /// meanwhile: what these guards looked at is owned, as arrays in members are.
+    /// meanwhile: what these guards looked at is owned, as arrays in members are. With `program`, that is launched
+    /// on its device, and there is no address.
     #[new]
-    #[pyo3(signature = (address, slots, output, *, keep, held))]
+    #[pyo3(signature = (address, slots, output, *, keep, held, program=None))]
     fn new(
         address: usize,
         slots: Vec<Py<SlotSpec>>,
         output: Py<OutputSpec>,
         keep: Py<PyAny>,
         held: Option<Vec<usize>>,
+        program: Option<Py<DeviceProgram>>,
     ) -> PyResult<Self> {
-        if address == 0 {
+        if address == 0 && program.is_none() {
             return Err(PyValueError::new_err("the address of a native function is not zero"));
         }
-        Ok(Self { address, slots, output, keep, held })
+        Ok(Self { address, program, slots, output, keep, held })
     }
 }

@@ -25,7 +25,8 @@ class Argument:
     """
 
     __slots__ = (
-        *("aligned", "device", "divisibility", "dtype", "element", "kind", "layout", "members", "ndim"),
+        *("aligned", "device", "device_id", "divisibility", "dtype", "element", "kind", "layout", "members"),
+        "ndim",
         *("guard", "is_misaligned", "needs_grad", "python_type", "signature", "type", "value", "writable"),
     )
 
@@ -38,6 +39,8 @@ class Argument:
     writable: bool | None
     aligned: bool | None
     device: object
+    #: Which device of its kind: where a launch runs, and nothing that code depends on.
+    device_id: int | None
     #: Whether elements do not lie where their type wants them to.
     is_misaligned: bool | None
     needs_grad: bool | None

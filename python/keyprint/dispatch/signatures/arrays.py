@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..._native import Check, NdArray, Source, _array_spec, fingerprint
+from ..._native import Check, NdArray, Source, _array_spec, _cuda_array_spec, fingerprint
 from ...errors import SignatureError
 from ...fingerprints.kinds import is_a
 from ...functions.access_paths import function_of, lookup
@@ -28,6 +28,9 @@ def take_own_array(maker: SignatureMaker, value: NdArray, source: Source) -> Arg
     argument.dtype = name if name == "bool" else kinds[name[0]] + name[1:]
     argument.ndim, argument.needs_grad = value.ndim, value.needs_grad or None
     argument.element = value.element_shape or None
+    if value.device_id is not None:
+        # As DLPack counts kinds of devices.
+        argument.device, argument.device_id = 2, value.device_id
     return argument.guarded_by(maker.add_guard(source, Check.own()))
 
 
@@ -45,11 +48,21 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
         spec = _array_spec(value, multiple)
         if spec is not None:
             guard = maker.add_guard(source, Check.exchange(multiple))
-            dtype, ndim, layout, device, needs_grad, aligned = spec
+            dtype, ndim, layout, device, device_id, needs_grad, aligned = spec
             argument = Argument("array", dtype=dtype, ndim=ndim, layout=layout, needs_grad=needs_grad)
-            argument.device = device
+            argument.device, argument.device_id = device, device_id
             argument.type = type_name(value)
             argument.aligned = aligned if multiple else None
+            return argument.guarded_by(guard)
+    if hasattr(value, "__cuda_array_interface__"):
+        interface = _cuda_array_spec(value)
+        if interface is not None:
+            guard = maker.add_guard(source, Check.cuda())
+            argument = Argument("array", type=type_name(value), device=2)
+            argument.dtype, argument.ndim, argument.layout, argument.writable, argument.device_id = interface
+            if kind.__module__.startswith("jax"):
+                # Its arrays never change, whatever the protocol says.
+                argument.writable = False
             return argument.guarded_by(guard)
     if not is_array(value):
         return None

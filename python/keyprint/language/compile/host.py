@@ -29,6 +29,7 @@ from ..types.field import Field, StructField
 from ..types.postponed import annotations_of, evaluate
 from ..types.structs import Struct, StructType
 from ..types.tensors import Matrix, Vector
+from .placement import name_of_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +82,10 @@ class Opaque:
 class Host:
     """Answers the compiler, by compile-time values."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, device: int | None = None) -> None:
         self._sources = sources
+        #: The CUDA device that is compiled for; nothing for the CPU.
+        self._device = device
         self._nodes: dict[str, Node] = {}
         self._functions: dict[int, FunctionSource] = {}
         #: Fields that are read by name: their addresses are in the code.
@@ -261,6 +264,13 @@ class Host:
             ]
             return CompileTimeValue.struct(members, self._struct_type(value._kind))
         array = value._array
+        if array.device_id != self._device:
+            raise host_error(
+                "devices",
+                f"the field `{label}` is on {name_of_device(array.device_id)}, and this launch runs on "
+                f"{name_of_device(self._device)}",
+                "a launch runs where its arrays are: make the field there, or copy the arrays to it",
+            )
         fixed = (array.address, list(array.shape))
         name = f"{label}#{value._token}"
         element = array.element_shape or None
@@ -461,10 +471,10 @@ class Host:
         if argument.is_misaligned:
             what = "not aligned: its elements do not lie at multiples of their size"
             raise host_error("type", f"`{path}` is {what}", "copy it first")
-        if argument.device not in (None, 1):
+        if argument.device not in (None, 1, 2, "cuda"):
             raise host_error(
                 "type",
-                f"`{path}` is on the device {argument.device}, and kernels run on the CPU",
+                f"`{path}` is on a device of kind {argument.device}, and kernels run on the CPU and on CUDA devices",
                 "copy it first",
             )
         scalar = name_of(str(argument.dtype))

@@ -32,22 +32,37 @@ def element_of(dtype: Any) -> tuple[DType, tuple[int, ...], Any]:
     return scalar, (), scalar
 
 
-def ndarray(dtype: Any, shape: Any = (), *, needs_grad: bool = False, layout: Any = None) -> NdArray:
+def device_number(device: Any) -> int | None:
+    """Return the number of a CUDA device that a program names; nothing for the CPU."""
+    from ..settings import arch_of, default_device
+
+    if device is None:
+        return default_device()
+    place = arch_of(device)
+    return None if place == "cpu" else int(place.partition(":")[2])
+
+
+def ndarray(
+    dtype: Any, shape: Any = (), *, needs_grad: bool = False, layout: Any = None, device: Any = None
+) -> NdArray:
     """Return an array of zeros.
 
-    ``dtype`` is a type of numbers, or of vectors or matrices. The array shares its memory with NumPy
-    (``numpy.asarray(x)``) and with everything that speaks DLPack (``torch.from_dlpack(x)``).
+    ``dtype`` is a type of numbers, or of vectors or matrices. ``device`` is ``"cpu"``, ``"cuda"`` or ``"cuda:1"``;
+    without it, the array is where ``kp.init`` says. One on the CPU shares its memory with NumPy
+    (``numpy.asarray(x)``), and any with everything that speaks DLPack (``torch.from_dlpack(x)``).
     """
     scalar, element, kind = element_of(dtype)
-    return NdArray(scalar.name, shape_of(shape), element, kind, needs_grad)
+    return NdArray(scalar.name, shape_of(shape), element, kind, needs_grad, device_number(device))
 
 
-def asarray(array: Any, dtype: Any = None) -> NdArray:
+def asarray(array: Any, dtype: Any = None, *, device: Any = None) -> NdArray:
     """Return an array that shares its memory with another: of NumPy, or of anything that speaks DLPack.
 
     The other must be laid out the usual way, and writable. With a type of vectors or matrices as ``dtype``, the last
-    dimensions are those of the elements.
+    dimensions are those of the elements. With a ``device`` that the other is not on, it is copied there.
     """
+    if device is not None:
+        return _on_device(array, dtype, device_number(device))
     if isinstance(array, NdArray) and dtype is None:
         return array
     import numpy
@@ -66,6 +81,19 @@ def asarray(array: Any, dtype: Any = None) -> NdArray:
     if scalar.name != name or ndim < 0 or view.shape[ndim:] != element:
         raise TypeError(f"expected elements `{kind}`, found an array of `{name}` of shape {view.shape}")
     return NdArray.view(name, view.shape[:ndim], element, kind, view.ctypes.data, view)
+
+
+def _on_device(array: Any, dtype: Any, device: int | None) -> NdArray:
+    """Return an array on a device: the same one if it is there, otherwise a copy."""
+    if isinstance(array, NdArray) and array.device_id == device and dtype is None:
+        return array
+    import numpy
+
+    if not isinstance(array, NdArray):
+        array = asarray(numpy.ascontiguousarray(array.get() if hasattr(array, "get") else array), dtype)
+    copy = NdArray(array.scalar, array.shape, array.element_shape, array.dtype, array.needs_grad, device)
+    copy.copy_bytes(array)
+    return copy
 
 
 def copy_from(array: NdArray, other: Any) -> None:
@@ -90,5 +118,15 @@ def copy_from(array: NdArray, other: Any) -> None:
     source = numpy.asarray(source)
     if source.shape != shape:
         raise ValueError(f"expected an array of shape {shape}, found {source.shape}")
+    casting: Any = "same_kind" if source.dtype.kind in "biuf" else "safe"
+    if array.device_id is not None:
+        copy = numpy.empty(shape, _numpy_name(array.scalar))
+        numpy.copyto(copy, source, casting=casting)
+        array.copy_bytes(copy)
+        return
     # An array that shares the memory; NumPy converts what is of another type.
-    numpy.copyto(numpy.asarray(array), source, casting="same_kind" if source.dtype.kind in "biuf" else "safe")
+    numpy.copyto(numpy.asarray(array), source, casting=casting)
+
+
+def _numpy_name(scalar: str) -> str:
+    return scalar if scalar == "bool" else {"i": "int", "u": "uint", "f": "float"}[scalar[0]] + scalar[1:]

@@ -11,7 +11,7 @@ import itertools
 
 from ..._native import NdArray
 from ...functions.registered import count_in_this_process
-from .arrays import element_of, shape_of
+from .arrays import device_number, element_of, shape_of
 from .dtypes import BY_NAME
 from .structs import Struct
 
@@ -30,9 +30,18 @@ class Field:
 
     __slots__ = ("__weakref__", "_array", "_name", "_token")
 
-    def __init__(self, dtype: Any, shape: Any = (), *, name: str = "", needs_grad: bool = False) -> None:
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Any = (),
+        *,
+        name: str = "",
+        needs_grad: bool = False,
+        device: Any = None,
+    ) -> None:
         scalar, element, kind = element_of(dtype)
-        self._array = NdArray(scalar.name, shape_of(shape), element, kind, needs_grad)
+        number = device_number(device)
+        self._array = NdArray(scalar.name, shape_of(shape), element, kind, needs_grad, number)
         self._token = next(_tokens)
         self._name = name
 

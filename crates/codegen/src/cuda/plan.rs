@@ -1,0 +1,332 @@
+//! What the host does to launch a kernel on a device: which tasks, how many threads, what must hold before.
+
+use serde::{Deserialize, Serialize};
+
+/// How a kernel is launched: its tasks in order, and what they share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// How many slots come with a call; those that the host adds follow.
+    pub slots: usize,
+    /// The tasks, in order.
+    pub tasks: Vec<TaskPlan>,
+    /// How many bytes tasks hand on to each other through memory of the device; they begin as zeros.
+    pub frame: usize,
+    /// What a device writes for the host.
+    pub mail: MailPlan,
+    /// Whether numbers are drawn.
+    pub random: bool,
+    /// Whether it uses arrays that are part of the program.
+    pub has_fixed: bool,
+    /// What must hold before anything is launched.
+    pub checks: Vec<Check>,
+    /// What each `print` of the text shows.
+    pub prints: Vec<Vec<PrintPart>>,
+}
+
+impl LaunchPlan {
+    /// Where the address of the frame is among the slots, and those of what follows: the mail, and the key of random
+    /// numbers.
+    #[must_use]
+    pub fn frame_slot(&self) -> usize {
+        self.slots
+    }
+
+    /// Where the address of the mail is.
+    #[must_use]
+    pub fn mail_slot(&self) -> usize {
+        self.slots + 1
+    }
+
+    /// Where the key of random numbers is.
+    #[must_use]
+    pub fn key_slot(&self) -> usize {
+        self.slots + 2
+    }
+
+    /// How many slots a task is given.
+    #[must_use]
+    pub fn all_slots(&self) -> usize {
+        self.slots + 3
+    }
+}
+
+/// A task: a grid of threads, or one thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskPlan {
+    /// The name of its function.
+    pub name: String,
+    /// How many iterations, in each dimension, the last one fastest; none for a task of one thread.
+    pub counts: Vec<Count>,
+    /// Whether its threads put shares together: then each is to have many iterations.
+    pub reduces: bool,
+}
+
+/// How many iterations there are, as far as the host can tell. It decides how many threads there are and nothing
+/// else: tasks compute their bounds themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count(pub Vec<Step>);
+
+/// A step of a computation on a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Pushes a number.
+    Number(i64),
+    /// Pushes a slot.
+    Slot(usize),
+    /// Replaces two numbers by what is computed of them.
+    Compute(Op),
+}
+
+/// What is computed of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum Op {
+    Add,
+    Sub,
+    Mul,
+    FloorDiv,
+    Mod,
+    Min,
+    Max,
+}
+
+impl Count {
+    /// What it comes to; nothing if the host cannot tell.
+    #[must_use]
+    pub fn of(&self, slots: &[u64]) -> Option<i64> {
+        // The commonest: a size.
+        match *self.0.as_slice() {
+            [Step::Slot(at)] => return Some(slots[at] as i64),
+            [Step::Number(number)] => return Some(number),
+            _ => {}
+        }
+        let mut stack = [0i64; 16];
+        let mut top = 0;
+        for step in &self.0 {
+            match *step {
+                Step::Number(number) => {
+                    *stack.get_mut(top)? = number;
+                    top += 1;
+                }
+                Step::Slot(at) => {
+                    *stack.get_mut(top)? = *slots.get(at)? as i64;
+                    top += 1;
+                }
+                Step::Compute(op) => {
+                    let (a, b) = (*stack.get(top.checked_sub(2)?)?, stack[top - 1]);
+                    top -= 1;
+                    stack[top - 1] = match op {
+                        Op::Add => a.wrapping_add(b),
+                        Op::Sub => a.wrapping_sub(b),
+                        Op::Mul => a.wrapping_mul(b),
+                        Op::FloorDiv => a.checked_div_euclid(b).unwrap_or(0),
+                        Op::Mod => a.checked_rem_euclid(b).unwrap_or(0),
+                        Op::Min => a.min(b),
+                        Op::Max => a.max(b),
+                    };
+                }
+            }
+        }
+        (top == 1).then(|| stack[0])
+    }
+}
+
+/// What a device writes for the host: results, what went wrong, what is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailPlan {
+    /// How many results there are.
+    pub results: usize,
+    /// Whether something can go wrong.
+    pub fails: bool,
+    /// Whether something is printed.
+    pub prints: bool,
+}
+
+impl MailPlan {
+    /// How many 64-bit words what went wrong takes: whether something did, where, how many numbers, their kinds, the
+    /// numbers.
+    pub const FAILURE: usize = 2 + 2 + 16;
+
+    /// How many words are printed at most: the rest is dropped, and said to be.
+    pub const PRINTED: usize = 1 << 17;
+
+    /// Whether there is anything to write.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The word at which what went wrong begins.
+    #[must_use]
+    pub fn failure(self) -> usize {
+        self.results
+    }
+
+    /// The word at which what is printed begins: how many words were, how many lines were dropped.
+    #[must_use]
+    pub fn printed(self) -> usize {
+        self.results + if self.fails { Self::FAILURE } else { 0 }
+    }
+
+    /// How many words it takes.
+    #[must_use]
+    pub fn words(self) -> usize {
+        self.printed() + if self.prints { 1 + Self::PRINTED } else { 0 }
+    }
+}
+
+/// A piece of what is printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PrintPart {
+    /// As it is.
+    Text(String),
+    /// A number, of a kind that the runtime knows.
+    Value(char),
+}
+
+/// What must hold of arguments before anything is done with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Check {
+    /// A size can be counted by 32 bits.
+    Countable {
+        /// The array.
+        array: u32,
+        /// Which slot has the size.
+        size: usize,
+    },
+    /// A size is that of the elements.
+    Element {
+        /// The array.
+        array: u32,
+        /// Which slot has the size.
+        size: usize,
+        /// What it must be.
+        expected: u32,
+    },
+    /// Two arrays do not overlap, unless they are the same; or one holds no element twice.
+    Apart {
+        /// The first array.
+        first: Extent,
+        /// The other one; nothing for the first itself.
+        second: Option<Extent>,
+        /// Whether they can be the same array at all.
+        may_be_same: bool,
+    },
+}
+
+/// Where the elements of an array are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The array.
+    pub array: u32,
+    /// Where the first element is.
+    pub address: Place,
+    /// Sizes.
+    pub sizes: Vec<Place>,
+    /// Strides in bytes; none if the last dimension varies fastest.
+    pub strides: Vec<Place>,
+    /// How many bytes an element has, lanes that are no dimensions included.
+    pub bytes: u32,
+}
+
+/// A number that the host knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// A slot.
+    Slot(usize),
+    /// The number itself.
+    Fixed(u64),
+}
+
+impl Place {
+    fn of(self, slots: &[u64]) -> i64 {
+        match self {
+            Self::Slot(at) => slots[at] as i64,
+            Self::Fixed(number) => number as i64,
+        }
+    }
+}
+
+impl Extent {
+    fn sizes(&self, slots: &[u64]) -> Vec<i64> {
+        self.sizes.iter().map(|size| size.of(slots)).collect()
+    }
+
+    fn strides(&self, slots: &[u64]) -> Vec<i64> {
+        self.strides.iter().map(|stride| stride.of(slots)).collect()
+    }
+
+    /// The first byte, and behind the last.
+    #[must_use]
+    pub fn bounds(&self, slots: &[u64]) -> (i64, i64) {
+        let (mut low, bytes) = (self.address.of(slots), i64::from(self.bytes));
+        let sizes = self.sizes(slots);
+        if sizes.contains(&0) {
+            return (low, low);
+        }
+        if self.strides.is_empty() {
+            return (low, low + sizes.iter().product::<i64>() * bytes);
+        }
+        let mut high = low + bytes;
+        for (size, stride) in sizes.iter().zip(self.strides(slots)) {
+            // Strides may go either way.
+            let reach = (size - 1) * stride;
+            if reach < 0 {
+                low += reach;
+            } else {
+                high += reach;
+            }
+        }
+        (low, high)
+    }
+
+    /// Whether an element may be there twice: unless each stride, from the smallest on, goes beyond all that the
+    /// smaller ones reach.
+    fn holds_twice(&self, slots: &[u64]) -> bool {
+        let mut steps: Vec<(i64, i64)> =
+            self.strides(slots).iter().map(|stride| stride.abs()).zip(self.sizes(slots)).collect();
+        if steps.iter().any(|(_, size)| *size == 0) {
+            return false;
+        }
+        steps.sort_unstable();
+        let mut reach = i64::from(self.bytes);
+        for (stride, size) in steps.into_iter().filter(|(_, size)| *size > 1) {
+            if stride < reach {
+                return true;
+            }
+            reach += (size - 1) * stride;
+        }
+        false
+    }
+
+    fn is_same(&self, other: &Self, slots: &[u64]) -> bool {
+        self.address.of(slots) == other.address.of(slots)
+            && self.sizes(slots) == other.sizes(slots)
+            && self.strides(slots) == other.strides(slots)
+    }
+}
+
+impl Check {
+    /// The array that does not meet it, if there is one.
+    #[must_use]
+    pub fn violated(&self, slots: &[u64]) -> Option<(crate::Status, u32)> {
+        match self {
+            Self::Countable { array, size } => {
+                (slots[*size] > 0x7fff_ffff).then_some((crate::Status::TooLong, *array))
+            }
+            Self::Element { array, size, expected } => {
+                (slots[*size] != u64::from(*expected)).then_some((crate::Status::Element, *array))
+            }
+            Self::Apart { first, second: None, .. } => {
+                first.holds_twice(slots).then_some((crate::Status::Overlap, first.array))
+            }
+            Self::Apart { first, second: Some(second), may_be_same } => {
+                if *may_be_same && first.is_same(second, slots) {
+                    return None;
+                }
+                let ((low, high), (other_low, other_high)) = (first.bounds(slots), second.bounds(slots));
+                (low < other_high && other_low < high).then_some((crate::Status::Overlap, first.array))
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Tasks as functions of a device: grids, and single threads.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use keyprint_lang::ir::{
+    ArrayId, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Parallel, Part,
+    ScopeId, Statement,
+};
+use keyprint_lang::passes::fold;
+use keyprint_lang::types::Scalar;
+
+use super::plan::{Check, Count, Extent, LaunchPlan, Op, Place, PrintPart, Step, TaskPlan};
+use super::split::{Split, Task, Work};
+use crate::abi::Slots;
+use crate::statement::{Writer, kind_of, needs_random};
+use crate::task::identity;
+
+impl Writer<'_> {
+    /// Declares the frame; returns its text, and how many bytes it has.
+    pub(crate) fn frame(&mut self, split: &Split<'_>, random: bool) -> (String, usize) {
+        let draws_in_order = random
+            && split.tasks.iter().any(|task| match &task.work {
+                Work::Thread(statements) => statements.iter().any(|statement| draws(statement)),
+                Work::Grid(..) => false,
+            });
+        let mut lines = Vec::new();
+        let mut bytes = 0;
+        let mut member = |line: String, size: usize, count: usize| {
+            bytes = usize::next_multiple_of(bytes, size) + size * count;
+            lines.push(line);
+        };
+        if split.ends_early {
+            member("i32 kp_done;".to_owned(), 4, 1);
+        }
+        for id in &split.left {
+            member(format!("i32 kp_left_{id};"), 4, 1);
+        }
+        if draws_in_order {
+            member("u32 kp_n;".to_owned(), 4, 1);
+        }
+        for id in &split.frame {
+            let (t, name) = (self.type_of(*id), self.local_name(*id));
+            let local = &self.kernel.locals[*id as usize];
+            let size = local.scalar.bytes() as usize;
+            if local.lanes > 0 {
+                member(format!("{t} {name}[{}];", local.lanes), size, local.lanes as usize);
+            } else {
+                // Devices change words of 32 bits.
+                let room = if size < 4 { 4 } else { size };
+                member(format!("__align__({room}) {t} {name};"), room, 1);
+            }
+        }
+        if lines.is_empty() {
+            return (String::new(), 0);
+        }
+        let text: String = lines.iter().fold(String::new(), |mut text, line| {
+            let _ = writeln!(text, "  {line}");
+            text
+        });
+        (format!("struct kp_frame {{\n{text}}};\n\n"), bytes.next_multiple_of(16))
+    }
+
+    /// Writes a task; returns how it is launched.
+    pub(crate) fn device_task(&mut self, split: &Split<'_>, task: &Task<'_>, plan: &LaunchPlan) -> TaskPlan {
+        let number = self.tasks;
+        self.tasks += 1;
+        let name = format!("kp_task{number}");
+        let (bounds, threads) = match &task.work {
+            Work::Grid(..) => ("__launch_bounds__(256) ", true),
+            Work::Thread(_) => ("__launch_bounds__(1) ", false),
+        };
+        self.line = 0;
+        self.push(&format!("extern \"C\" __global__ void {bounds}{name}(const kp_slots kp_s) {{"));
+        self.level += 1;
+        self.push("const u64 *const w = kp_s.w;");
+        if plan.frame > 0 {
+            self.push(&format!("kp_frame *const kp_f = (kp_frame *)w[{}];", plan.frame_slot()));
+        }
+        if !plan.mail.is_empty() {
+            self.push(&format!("u64 *const kp_mail = (u64 *)w[{}];", plan.mail_slot()));
+        }
+        if split.ends_early {
+            self.push("if (kp_f->kp_done) return;");
+        }
+        for id in task.inside.iter().filter(|id| split.left.contains(id)) {
+            self.push(&format!("if (kp_f->kp_left_{id}) return;"));
+        }
+        if plan.mail.fails {
+            let place = plan.mail.failure();
+            self.push(&format!("kp_failed *const kp_failure = (kp_failed *)(kp_mail + {place});"));
+            // All threads of a block go on, or none.
+            let ask = if threads { "__syncthreads_or" } else { "" };
+            self.push(&format!("if ({ask}(*(volatile i32 *)&kp_failure->is_set)) return;"));
+        }
+        let (arrays, numbers) = self.arguments_of(task, split);
+        self.arguments(&arrays, &numbers);
+        self.left_scopes = split.left.clone();
+        self.ends_early = split.ends_early;
+        let (statements, made) = split.needed(&task.mentioned);
+        let is_bare = |id: &&LocalId| !split.frame.contains(id) && split.locals.contains(id);
+        for id in task.mentioned.union(&made).filter(is_bare).copied().collect::<BTreeSet<_>>() {
+            self.declare(id);
+        }
+        for statement in statements {
+            self.statement(statement);
+        }
+        let task_plan = match &task.work {
+            Work::Grid(loop_stmt, at) => {
+                self.grid(loop_stmt, *at, plan);
+                let count = |(from, to): (&Expr, &Expr)| {
+                    let mut steps = Vec::new();
+                    let is_known = self.steps(to, split, &mut steps) && {
+                        let before = steps.len();
+                        let is_known = self.steps(from, split, &mut steps);
+                        if steps[before..] == [Step::Number(0)] {
+                            steps.truncate(before);
+                        } else {
+                            steps.push(Step::Compute(Op::Sub));
+                        }
+                        is_known
+                    };
+                    Count(if is_known { steps } else { Vec::new() })
+                };
+                let counts = loop_stmt.from.iter().zip(&loop_stmt.to).map(count).collect();
+                TaskPlan { name, counts, reduces: !loop_stmt.reductions.is_empty() }
+            }
+            Work::Thread(statements) => {
+                if plan.random && statements.iter().any(|statement| draws(statement)) {
+                    let key = plan.key_slot();
+                    self.push(&format!("const u64 kp_key = w[{key}], kp_at = ~0ULL >> 21;"));
+                    self.push("u32 &kp_n = kp_f->kp_n;");
+                }
+                self.push("{");
+                self.level += 1;
+                for statement in statements {
+                    self.statement(statement);
+                }
+                self.level -= 1;
+                self.push("}");
+                self.push("kp_over:;");
+                TaskPlan { name, counts: Vec::new(), reduces: false }
+            }
+        };
+        self.level -= 1;
+        self.push("}\n");
+        task_plan
+    }
+
+    /// The arrays and numbers that a task uses.
+    fn arguments_of(&self, task: &Task<'_>, split: &Split<'_>) -> (Vec<ArrayId>, Vec<u32>) {
+        let whole: Vec<Statement> = match &task.work {
+            Work::Grid(loop_stmt, _) => {
+                vec![Statement { line: 0, kind: Kind::Parallel(Box::new((*loop_stmt).clone())) }]
+            }
+            Work::Thread(statements) => statements.iter().map(|statement| (*statement).clone()).collect(),
+        };
+        let (made, _) = split.needed(&task.mentioned);
+        let statements = whole.into_iter().chain(made.into_iter().cloned()).collect();
+        let captured = self.captured_by(&Block { locals: Vec::new(), statements }, BTreeSet::new(), &[]);
+        captured.arguments()
+    }
+
+    /// A parallel loop: the last dimension along the threads of a row, the others along rows of threads.
+    fn grid(&mut self, loop_stmt: &Parallel, at: u32, plan: &LaunchPlan) {
+        let last = loop_stmt.variables.len() - 1;
+        let random = needs_random(&loop_stmt.body);
+        for (at, (from, to)) in loop_stmt.from.iter().zip(&loop_stmt.to).enumerate() {
+            let t = self.type_of(loop_stmt.variables[at]);
+            let (from, to) = (self.bare(from), self.bare(to));
+            self.push(&format!("const {t} kp_from{at} = {from};"));
+            self.push(&format!("i64 kp_count{at} = (i64)({to}) - (i64)kp_from{at};"));
+            self.push(&format!("if (kp_count{at} < 0) kp_count{at} = 0;"));
+        }
+        if random {
+            let key = plan.key_slot();
+            self.push(&format!("const u64 kp_key = w[{key}] + {at} * 0x9e3779b97f4a7c15ULL;"));
+        }
+        for reduction in &loop_stmt.reductions {
+            let scalar = self.kernel.locals[reduction.local as usize].scalar;
+            let start = self.constant(scalar, identity(reduction.op, scalar));
+            let (t, name) = (self.type_of(reduction.local), self.local_name(reduction.local));
+            self.push(&format!("{t} {name} = {start};"));
+        }
+        if last > 0 {
+            let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
+            self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
+            self.push("for (i64 kp_r = (i64)blockIdx.y * blockDim.y + threadIdx.y; kp_r < kp_rows; kp_r += (i64)gridDim.y * blockDim.y) {");
+            self.level += 1;
+            if last > 1 {
+                self.push("i64 kp_rest = kp_r;");
+            }
+            for at in (0..last).rev() {
+                let variable = loop_stmt.variables[at];
+                let (t, name) = (self.type_of(variable), self.local_name(variable));
+                if last == 1 {
+                    self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_r);"));
+                } else if at == 0 {
+                    self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_rest);"));
+                } else {
+                    // Dividing 64 bits takes long.
+                    self.push(&format!(
+                        "const i64 kp_q{at} = (u64)(kp_rest | kp_count{at}) >> 32 ? kp_rest / kp_count{at} : (i64)((u32)kp_rest / (u32)kp_count{at});"
+                    ));
+                    self.push(&format!(
+                        "const {t} {name} = ({t})(kp_from{at} + (kp_rest - kp_q{at} * kp_count{at}));"
+                    ));
+                    self.push(&format!("kp_rest = kp_q{at};"));
+                }
+            }
+        }
+        let variable = loop_stmt.variables[last];
+        let (t, name) = (self.type_of(variable), self.local_name(variable));
+        self.push(&format!(
+            "for (i64 kp_c = (i64)blockIdx.x * blockDim.x + threadIdx.x; kp_c < kp_count{last}; kp_c += (i64)gridDim.x * blockDim.x) {{"
+        ));
+        self.level += 1;
+        self.push(&format!("const {t} {name} = ({t})(kp_from{last} + kp_c);"));
+        if random {
+            let row = if last > 0 { format!("kp_r * kp_count{last} + ") } else { String::new() };
+            self.push(&format!("const u64 kp_at = (u64)({row}kp_c); u32 kp_n = 0;"));
+        }
+        self.block_inside(&loop_stmt.body);
+        self.level -= 1;
+        self.push("}");
+        if last > 0 {
+            self.level -= 1;
+            self.push("}");
+        }
+        self.push("kp_over:;");
+        for reduction in &loop_stmt.reductions {
+            let scalar = self.kernel.locals[reduction.local as usize].scalar;
+            let together = self.functions.block_reduction(reduction.op, scalar);
+            let helper = self.functions.atomic(reduction.op, scalar, scalar);
+            let local = self.local_name(reduction.local);
+            self.push(&format!("{local} = {together}({local});"));
+            let target = self.target(&reduction.target);
+            self.push(&format!("if (threadIdx.x == 0 && threadIdx.y == 0) {helper}(&{target}, {local});"));
+        }
+    }
+
+    /// What the host computes to know a number; whether it can.
+    fn steps(&self, expr: &Expr, split: &Split<'_>, into: &mut Vec<Step>) -> bool {
+        match expr {
+            Expr::Const(scalar, bits) if !scalar.is_float() => {
+                into.push(Step::Number(fold::whole(*scalar, *bits) as i64));
+                true
+            }
+            Expr::Size(id, at) => match &self.kernel.arrays[*id as usize].origin {
+                Origin::Fixed { shape, .. } => {
+                    into.push(Step::Number(shape[usize::from(*at)]));
+                    true
+                }
+                Origin::Argument => match self.slots.sizes(*id).find(|(known, _)| known == at) {
+                    Some((_, slot)) => {
+                        into.push(Step::Slot(slot));
+                        true
+                    }
+                    None => false,
+                },
+            },
+            Expr::Number(id) => {
+                let is_whole = self.kernel.numbers[*id as usize].scalar.is_int();
+                into.push(Step::Slot(self.slots.number(*id)));
+                is_whole
+            }
+            Expr::Local(id) if split.is_made_again.contains(id) => {
+                let made = split.made_again.iter().find_map(|statement| match &statement.kind {
+                    Kind::Let(known, value) | Kind::Set(known, value) if known == id => Some(value),
+                    _ => None,
+                });
+                // Texts that grow with every variable are not worth it.
+                into.len() < 64 && made.is_some_and(|value| self.steps(value, split, into))
+            }
+            Expr::Cast(to, value) if to.is_int() => {
+                !value.scalar(self.kernel).is_float() && self.steps(value, split, into)
+            }
+            Expr::Binary(op, left, right) => {
+                let op = match op {
+                    Binary::Add => Op::Add,
+                    Binary::Sub => Op::Sub,
+                    Binary::Mul => Op::Mul,
+                    Binary::FloorDiv | Binary::TruncDiv => Op::FloorDiv,
+                    Binary::Mod | Binary::TruncMod => Op::Mod,
+                    Binary::Min => Op::Min,
+                    Binary::Max => Op::Max,
+                    _ => return false,
+                };
+                let is_whole = left.scalar(self.kernel).is_int();
+                let is_known = is_whole && self.steps(left, split, into) && self.steps(right, split, into);
+                into.push(Step::Compute(op));
+                is_known
+            }
+            _ => false,
+        }
+    }
+
+    // -- Statements that devices have otherwise ----------------------------------------------------
+
+    /// Leaves a scope: within a task by a jump, beyond it by taking note.
+    pub(crate) fn leave_on_device(&mut self, id: ScopeId) {
+        if self.left_scopes.contains(&id) {
+            self.push(&format!("kp_f->kp_left_{id} = 1;"));
+            return self.push("goto kp_over;");
+        }
+        self.push(&format!("goto kp_end_{id};"));
+    }
+
+    pub(crate) fn return_on_device(&mut self, values: &[Expr]) {
+        for (at, value) in values.iter().enumerate() {
+            let scalar = value.scalar(self.kernel);
+            let text = self.bare(value);
+            // Floats as doubles, whole numbers in 64 bits.
+            let bits = self.as_bits(scalar, &text);
+            self.push(&format!("kp_mail[{at}] = {bits};"));
+        }
+        if self.ends_early {
+            self.push("kp_f->kp_done = 1;");
+        }
+        self.push("goto kp_over;");
+    }
+
+    pub(crate) fn print_on_device(&mut self, parts: &[Part]) {
+        let (mut items, mut shown) = (Vec::new(), Vec::new());
+        for part in parts {
+            match part {
+                Part::Text(text) => shown.push(PrintPart::Text(text.clone())),
+                Part::Value(value) => {
+                    let scalar = value.scalar(self.kernel);
+                    let text = self.bare(value);
+                    // Single precision has fewer digits to show.
+                    shown.push(PrintPart::Value(if scalar == Scalar::F32 { 's' } else { kind_of(scalar) }));
+                    items.push(self.as_bits(scalar, &text));
+                }
+            }
+        }
+        let (which, count) = (self.prints.len(), items.len());
+        self.prints.push(shown);
+        let items = if items.is_empty() { "0".to_owned() } else { items.join(", ") };
+        let place = self.mail.printed();
+        self.push(&format!(
+            "{{ const u64 kp_values[] = {{{items}}}; kp_print(kp_mail + {place}, {which}, {count}, kp_values); }}"
+        ));
+    }
+}
+
+/// Whether a statement draws numbers.
+fn draws(statement: &Statement) -> bool {
+    needs_random(&Block { locals: Vec::new(), statements: vec![statement.clone()] })
+}
+
+/// What must hold of arguments before anything is done with them.
+pub(crate) fn checks(kernel: &Kernel, slots: &Slots) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (id, array) in kernel.arrays.iter().enumerate() {
+        let id = id as ArrayId;
+        for (at, size) in slots.sizes(id) {
+            checks.push(match (array.lane_dims, at.checked_sub(array.ndim)) {
+                (1, Some(0)) => Check::Element { array: id, size, expected: array.lanes },
+                (2, Some(0)) => Check::Element { array: id, size, expected: array.lanes / array.columns },
+                (2, Some(1)) => Check::Element { array: id, size, expected: array.columns },
+                _ => Check::Countable { array: id, size },
+            });
+        }
+    }
+    for (first, second) in &kernel.noalias {
+        let (a, b) = (&kernel.arrays[*first as usize], &kernel.arrays[*second as usize]);
+        let shape = |array: &keyprint_lang::ir::Array| {
+            (array.scalar, array.ndim, array.lane_dims, array.lanes, array.layout)
+        };
+        checks.push(Check::Apart {
+            first: extent(kernel, slots, *first),
+            second: (first != second).then(|| extent(kernel, slots, *second)),
+            may_be_same: shape(a) == shape(b),
+        });
+    }
+    checks
+}
+
+fn extent(kernel: &Kernel, slots: &Slots, id: ArrayId) -> Extent {
+    let array = &kernel.arrays[id as usize];
+    let lanes = if array.lane_dims == 0 { array.lanes } else { 1 };
+    let strides: Vec<Place> = if array.layout == Layout::Strided {
+        slots.strides(id).map(|(_, slot)| Place::Slot(slot)).collect()
+    } else {
+        Vec::new()
+    };
+    let (address, sizes) = match &array.origin {
+        Origin::Fixed { address, shape } => {
+            (Place::Fixed(*address), shape.iter().map(|size| Place::Fixed(*size as u64)).collect())
+        }
+        Origin::Argument => {
+            let address = slots.address(id).map_or(Place::Fixed(0), Place::Slot);
+            (address, slots.sizes(id).map(|(_, slot)| Place::Slot(slot)).collect())
+        }
+    };
+    Extent { array: id, address, sizes, strides, bytes: array.scalar.bytes() * lanes }
+}

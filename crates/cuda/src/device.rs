@@ -1,0 +1,296 @@
+//! Devices: each with its primary context, which all libraries of a process share.
+
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUmemoryPool};
+
+use crate::driver::{Driver, driver, is_forked};
+use crate::error::{CudaError, is_fatal, words};
+use crate::mail::{Failed, Mailbox, Pending};
+use crate::stream::Stream;
+
+/// More devices than this are not looked at.
+const MOST_DEVICES: usize = 64;
+
+/// Attributes of devices, as the driver numbers them.
+const MULTIPROCESSORS: c_int = 16;
+const MAJOR: c_int = 75;
+const MINOR: c_int = 76;
+
+/// The attribute of an address that says which device it belongs to.
+const POINTER_DEVICE: c_int = 9;
+
+/// The attribute of a pool that says how much it keeps: everything.
+const RELEASE_THRESHOLD: c_int = 4;
+
+/// A device that is in use.
+pub struct Device {
+    /// Its number among those that are visible.
+    pub ordinal: u32,
+    /// What it is called.
+    pub name: String,
+    /// Its compute capability.
+    pub capability: (u32, u32),
+    /// How many multiprocessors it has.
+    pub multiprocessors: u32,
+    pub(crate) driver: &'static Driver,
+    context: CUcontext,
+    pool: CUmemoryPool,
+    /// The code after which nothing works any more; 0 if there was none.
+    lost: AtomicU32,
+    /// Launches that may have failed, and of which nobody has asked yet.
+    pub(crate) pending: Mutex<Vec<Pending>>,
+    /// Mailboxes that are not in use.
+    pub(crate) mailboxes: Mutex<Vec<Mailbox>>,
+}
+
+// SAFETY: the driver's handles may be used by any thread.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+static DEVICES: [OnceLock<Device>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// How many devices there are.
+///
+/// # Errors
+///
+/// If there is no driver.
+pub fn count() -> Result<u32, CudaError> {
+    let driver = driver()?;
+    let mut count = 0;
+    // SAFETY: the driver sets the number.
+    check(driver, "counting devices", unsafe { (driver.count_devices)(&raw mut count) })?;
+    Ok(count.max(0) as u32)
+}
+
+/// The compute capability of a device, which needs no context.
+///
+/// # Errors
+///
+/// If there is no such device.
+pub fn capability(ordinal: u32) -> Result<(u32, u32), CudaError> {
+    let (driver, handle) = handle(ordinal)?;
+    capability_of(driver, handle)
+}
+
+/// The device that an address belongs to.
+///
+/// # Errors
+///
+/// If it belongs to none.
+pub fn of_address(address: u64) -> Result<u32, CudaError> {
+    let driver = driver()?;
+    let mut ordinal: c_int = 0;
+    // SAFETY: the driver sets the number.
+    let code = unsafe { (driver.pointer_attribute)((&raw mut ordinal).cast(), POINTER_DEVICE, address) };
+    check(driver, "asking whose memory it is", code)?;
+    Ok(ordinal.max(0) as u32)
+}
+
+/// Name and bytes of memory of a device, which need no context.
+///
+/// # Errors
+///
+/// If there is no such device.
+pub fn describe(ordinal: u32) -> Result<(String, u64), CudaError> {
+    let (driver, handle) = handle(ordinal)?;
+    let mut bytes = 0;
+    // SAFETY: the driver sets the number.
+    check(driver, "asking for memory", unsafe { (driver.device_memory)(&raw mut bytes, handle) })?;
+    Ok((name_of(driver, handle)?, bytes as u64))
+}
+
+fn handle(ordinal: u32) -> Result<(&'static Driver, CUdevice), CudaError> {
+    let driver = driver()?;
+    let count = count()?;
+    if ordinal >= count || ordinal as usize >= MOST_DEVICES {
+        return Err(CudaError::NoSuchDevice { ordinal, count });
+    }
+    let mut handle = 0;
+    // SAFETY: the driver sets the handle.
+    check(driver, "opening a device", unsafe { (driver.get_device)(&raw mut handle, ordinal as c_int) })?;
+    Ok((driver, handle))
+}
+
+fn attribute(driver: &Driver, handle: CUdevice, which: c_int) -> Result<u32, CudaError> {
+    let mut value = 0;
+    // SAFETY: the driver sets the number.
+    let code = unsafe { (driver.device_attribute)(&raw mut value, which, handle) };
+    check(driver, "asking for an attribute of a device", code)?;
+    Ok(value.max(0) as u32)
+}
+
+fn capability_of(driver: &Driver, handle: CUdevice) -> Result<(u32, u32), CudaError> {
+    Ok((attribute(driver, handle, MAJOR)?, attribute(driver, handle, MINOR)?))
+}
+
+fn name_of(driver: &Driver, handle: CUdevice) -> Result<String, CudaError> {
+    let mut name = [0 as c_char; 256];
+    // SAFETY: there is as much room as is said.
+    let code = unsafe { (driver.device_name)(name.as_mut_ptr(), name.len() as c_int, handle) };
+    check(driver, "asking for the name of a device", code)?;
+    let bytes: Vec<u8> = name.iter().take_while(|letter| **letter != 0).map(|letter| *letter as u8).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Makes an error of a code, if it is one.
+pub(crate) fn check(driver: &Driver, what: &str, code: u32) -> Result<(), CudaError> {
+    if code == 0 { Ok(()) } else { Err(CudaError::of(driver, what, code)) }
+}
+
+/// A device, with its context.
+///
+/// # Errors
+///
+/// If there is no such device, or its context cannot be had.
+pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
+    if is_forked() {
+        return Err(CudaError::Forked);
+    }
+    if let Some(device) = DEVICES.get(ordinal as usize).and_then(OnceLock::get) {
+        return Ok(device);
+    }
+    let _guard = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, handle) = handle(ordinal)?;
+    if let Some(device) = DEVICES[ordinal as usize].get() {
+        return Ok(device);
+    }
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the driver sets the handle.
+    let code = unsafe { (driver.retain_primary)(&raw mut context, handle) };
+    check(driver, "making the context of a device", code)?;
+    let mut pool = std::ptr::null_mut();
+    let mut everything = u64::MAX;
+    // SAFETY: the driver sets the handle; the attribute is a number of 64 bits.
+    unsafe {
+        check(driver, "asking for memory", (driver.default_pool)(&raw mut pool, handle))?;
+        let code = (driver.set_pool)(pool, RELEASE_THRESHOLD, (&raw mut everything).cast());
+        check(driver, "asking for memory", code)?;
+    }
+    let device = Device {
+        ordinal,
+        name: name_of(driver, handle)?,
+        capability: capability_of(driver, handle)?,
+        multiprocessors: attribute(driver, handle, MULTIPROCESSORS)?.max(1),
+        driver,
+        context,
+        pool,
+        lost: AtomicU32::new(0),
+        pending: Mutex::new(Vec::new()),
+        mailboxes: Mutex::new(Vec::new()),
+    };
+    Ok(DEVICES[ordinal as usize].get_or_init(|| device))
+}
+
+/// Devices that are in use.
+pub fn open_devices() -> impl Iterator<Item = &'static Device> {
+    DEVICES.iter().filter_map(OnceLock::get)
+}
+
+impl Device {
+    /// Has the calling thread use this device: a fresh one has none, and libraries switch.
+    ///
+    /// # Errors
+    ///
+    /// If the context is lost, or the process was forked.
+    #[inline]
+    pub fn enter(&self) -> Result<(), CudaError> {
+        if is_forked() {
+            return Err(CudaError::Forked);
+        }
+        if self.lost.load(Ordering::Relaxed) != 0 {
+            return Err(self.lost_error());
+        }
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the driver sets the handle.
+        let code = unsafe { (self.driver.current_context)(&raw mut current) };
+        if code != 0 || current != self.context {
+            // SAFETY: the context is never released.
+            self.check("using a device", unsafe { (self.driver.set_context)(self.context) })?;
+        }
+        Ok(())
+    }
+
+    /// Makes an error of a code, if it is one; takes note if nothing works any more.
+    #[inline]
+    pub(crate) fn check(&self, what: &str, code: u32) -> Result<(), CudaError> {
+        if code == 0 { Ok(()) } else { Err(self.error(what, code)) }
+    }
+
+    #[cold]
+    fn error(&self, what: &str, code: u32) -> CudaError {
+        if is_fatal(code) {
+            let _ = self.lost.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
+            return self.lost_error();
+        }
+        CudaError::of(self.driver, what, code)
+    }
+
+    #[cold]
+    fn lost_error(&self) -> CudaError {
+        let code = self.lost.load(Ordering::Relaxed);
+        let (name, text) = words(self.driver, code);
+        CudaError::Lost { device: self.ordinal, code, name, text }
+    }
+
+    /// Gives memory back that nothing uses.
+    pub(crate) fn trim(&self) {
+        // SAFETY: the pool belongs to the device, which is never released.
+        unsafe {
+            let _ = (self.driver.synchronize)();
+            let _ = (self.driver.trim_pool)(self.pool, 0);
+        }
+    }
+
+    /// How many bytes are free, and how many there are.
+    ///
+    /// # Errors
+    ///
+    /// If the context is lost.
+    pub fn free_memory(&self) -> Result<(u64, u64), CudaError> {
+        self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the driver sets the numbers.
+        self.check("asking for memory", unsafe { (self.driver.free_memory)(&raw mut free, &raw mut total) })?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Waits for everything that was launched.
+    ///
+    /// # Errors
+    ///
+    /// If the device failed. What kernels said went wrong is returned: the first of it.
+    pub fn wait(&self) -> Result<Option<Failed>, CudaError> {
+        self.enter()?;
+        // SAFETY: no arguments.
+        self.check("waiting for a device", unsafe { (self.driver.synchronize)() })?;
+        Ok(self.failed())
+    }
+
+    /// Waits for what was launched on a stream.
+    ///
+    /// # Errors
+    ///
+    /// If the device failed.
+    pub fn wait_for(&self, stream: Stream) -> Result<(), CudaError> {
+        // SAFETY: whoever made the stream keeps it.
+        self.check("waiting for a device", unsafe { (self.driver.wait_for_stream)(stream.handle()) })
+    }
+
+    /// What went wrong in launches that are done; all of them are.
+    pub(crate) fn failed(&self) -> Option<Failed> {
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut first = None;
+        for launch in pending {
+            let failed = launch.failed();
+            if first.is_none() {
+                first = failed;
+            }
+        }
+        first
+    }
+}

@@ -1,0 +1,331 @@
+//! A kernel that was loaded: its tasks, and how they are launched.
+
+use std::any::Any;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::PoisonError;
+
+use cudarc::driver::sys::{CUfunction, CUmodule};
+use keyprint_codegen::Status;
+use keyprint_codegen::cuda::{LaunchPlan, TaskPlan};
+use keyprint_runtime::{failure, random};
+
+use crate::device::Device;
+use crate::driver::if_open;
+use crate::error::CudaError;
+use crate::mail::{Mailbox, Pending};
+use crate::memory::DeviceMemory;
+use crate::stream::Stream;
+
+/// Threads of a block.
+const BLOCK: u32 = 256;
+
+/// Blocks of a grid, at most: in its first dimension, and in its second.
+const MOST_BLOCKS: u32 = 1 << 24;
+const MOST_ROWS: u32 = 65_535;
+
+/// Launches that may have failed, at most, before somebody is made to wait.
+const MOST_PENDING: usize = 4096;
+
+/// Attributes of functions, as the driver numbers them.
+const SHARED_BYTES: c_int = 1;
+const LOCAL_BYTES: c_int = 3;
+const REGISTERS: c_int = 4;
+
+/// A kernel on a device.
+pub struct Program {
+    /// The device that it is loaded on.
+    pub device: &'static Device,
+    /// How it is launched.
+    pub plan: LaunchPlan,
+    module: CUmodule,
+    tasks: Vec<Ready>,
+}
+
+/// A task that can be launched.
+struct Ready {
+    function: CUfunction,
+    /// How many blocks the device runs at a time.
+    resident: u32,
+}
+
+// SAFETY: the driver's handles may be used by any thread.
+unsafe impl Send for Program {}
+// SAFETY: as above.
+unsafe impl Sync for Program {}
+
+/// What a task takes of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskUse {
+    /// Its name.
+    pub name: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of memory of a thread, because there are not enough registers.
+    pub spilled: u32,
+    /// Bytes of memory that a block shares.
+    pub shared: u32,
+}
+
+/// What came of a launch.
+pub enum Outcome {
+    /// It is on its way, or done if it has results.
+    Done,
+    /// The arguments are not what they must be: which array, and why.
+    Refused(Status, u32),
+    /// A check failed.
+    Failed(failure::Failed),
+}
+
+/// A grid of blocks of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Grid {
+    blocks: (u32, u32),
+    threads: (u32, u32),
+}
+
+impl Program {
+    /// Loads a kernel.
+    ///
+    /// # Errors
+    ///
+    /// If the code is not for this device, or the context is lost.
+    pub fn load(device: &'static Device, code: &[u8], plan: LaunchPlan) -> Result<Self, CudaError> {
+        device.enter()?;
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the code is whole, as whoever has verified it says.
+        let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
+        device.check("loading a kernel", status)?;
+        let mut program = Self { device, plan, module, tasks: Vec::new() };
+        for task in &program.plan.tasks {
+            let name = CString::new(task.name.as_str()).map_err(|_| CudaError::Other("a task without a name".into()))?;
+            let (mut function, mut blocks) = (std::ptr::null_mut(), 0);
+            let threads = if task.counts.is_empty() { 1 } else { BLOCK };
+            // SAFETY: the module is loaded; the driver sets what is asked for.
+            unsafe {
+                let code = (device.driver.get_function)(&raw mut function, module, name.as_ptr());
+                device.check("loading a kernel", code)?;
+                let code = (device.driver.active_blocks)(&raw mut blocks, function, threads as c_int, 0);
+                device.check("loading a kernel", code)?;
+            }
+            let resident = (blocks.max(1) as u32) * device.multiprocessors;
+            program.tasks.push(Ready { function, resident });
+        }
+        Ok(program)
+    }
+
+    /// What its tasks take of the device.
+    ///
+    /// # Errors
+    ///
+    /// If the context is lost.
+    pub fn uses(&self) -> Result<Vec<TaskUse>, CudaError> {
+        let attribute = |task: &Ready, which: c_int| {
+            let mut value = 0;
+            // SAFETY: the function is loaded; the driver sets the number.
+            let code = unsafe { (self.device.driver.function_attribute)(&raw mut value, which, task.function) };
+            self.device.check("asking for an attribute of a kernel", code)?;
+            Ok(value.max(0) as u32)
+        };
+        let uses = self.tasks.iter().zip(&self.plan.tasks).map(|(task, plan)| {
+            Ok(TaskUse {
+                name: plan.name.clone(),
+                registers: attribute(task, REGISTERS)?,
+                spilled: attribute(task, LOCAL_BYTES)?,
+                shared: attribute(task, SHARED_BYTES)?,
+            })
+        });
+        uses.collect()
+    }
+
+    /// Whether a launch waits for the device.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.plan.mail.results > 0 || self.plan.mail.prints
+    }
+
+    /// Launches the tasks on a stream. `slots` has room for those that are added here; `owner` is asked for what comes
+    /// with a launch that may fail later.
+    ///
+    /// # Safety
+    ///
+    /// The slots are those of the kernel: the addresses in them are of memory that the device can use until the launch
+    /// is done.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    #[inline]
+    pub unsafe fn launch(
+        &self,
+        slots: &mut [u64],
+        results: &mut [u64],
+        stream: Stream,
+        owner: impl FnOnce() -> Box<dyn Any + Send>,
+    ) -> Result<Outcome, CudaError> {
+        assert!(slots.len() >= self.plan.all_slots());
+        self.device.enter()?;
+        for check in &self.plan.checks {
+            if let Some((status, array)) = check.violated(slots) {
+                return Ok(Outcome::Refused(status, array));
+            }
+        }
+        if self.plan.random {
+            slots[self.plan.key_slot()] = random::launch();
+        }
+        if self.plan.frame == 0 && self.plan.mail.is_empty() {
+            self.submit(slots, stream)?;
+            return Ok(Outcome::Done);
+        }
+        self.launch_with_memory(slots, results, stream, owner)
+    }
+
+    #[cold]
+    fn launch_with_memory(
+        &self,
+        slots: &mut [u64],
+        results: &mut [u64],
+        stream: Stream,
+        owner: impl FnOnce() -> Box<dyn Any + Send>,
+    ) -> Result<Outcome, CudaError> {
+        let device = self.device;
+        if !self.plan.mail.is_empty() && device.is_capturing(stream) {
+            return Err(CudaError::Other(
+                "a kernel that returns, prints or checks something cannot be captured into a graph".to_owned(),
+            ));
+        }
+        let frame = match self.plan.frame {
+            0 => None,
+            bytes => Some(DeviceMemory::zeroed(device, bytes, stream)?),
+        };
+        slots[self.plan.frame_slot()] = frame.as_ref().map_or(0, DeviceMemory::address);
+        if self.plan.mail.is_empty() {
+            self.submit(slots, stream)?;
+            return Ok(Outcome::Done);
+        }
+        let mailbox = Mailbox::of(device, self.plan.mail)?;
+        slots[self.plan.mail_slot()] = mailbox.address();
+        self.submit(slots, stream)?;
+        drop(frame);
+        if !self.waits() {
+            let too_many = {
+                let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                pending.push(Pending { mailbox, plan: self.plan.mail, owner: owner() });
+                pending.len() > MOST_PENDING
+            };
+            if too_many {
+                // SAFETY: no arguments.
+                let code = unsafe { (device.driver.synchronize)() };
+                device.check("waiting for a device", code)?;
+            }
+            return Ok(Outcome::Done);
+        }
+        device.wait_for(stream)?;
+        mailbox.results(&mut results[..self.plan.mail.results]);
+        let failure = mailbox.failure(self.plan.mail);
+        mailbox.show(&self.plan);
+        mailbox.put_back();
+        Ok(failure.map_or(Outcome::Done, Outcome::Failed))
+    }
+
+    #[inline]
+    fn submit(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
+        for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
+            let grid = Grid::of(plan, task.resident, slots);
+            let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];
+            // SAFETY: the function takes as many slots as there are, by value; whoever made the stream keeps it.
+            let code = unsafe {
+                (self.device.driver.launch)(
+                    task.function,
+                    grid.blocks.0,
+                    grid.blocks.1,
+                    1,
+                    grid.threads.0,
+                    grid.threads.1,
+                    1,
+                    0,
+                    stream.handle(),
+                    parameters.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            };
+            self.device.check("launching a kernel", code)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if if_open().is_some() && self.device.enter().is_ok() {
+            // SAFETY: loaded when this was made. The driver unloads it once nothing runs it.
+            unsafe { (self.device.driver.unload_module)(self.module) };
+        }
+    }
+}
+
+impl Grid {
+    #[inline]
+    fn of(plan: &TaskPlan, resident: u32, slots: &[u64]) -> Self {
+        let Some((last, others)) = plan.counts.split_last() else {
+            return Self { blocks: (1, 1), threads: (1, 1) };
+        };
+        let most = if plan.reduces { resident } else { MOST_BLOCKS };
+        let columns = last.of(slots).map(|count| count.max(1) as u64);
+        if others.is_empty() {
+            let blocks = columns.map_or(resident, |count| blocks_for(count, BLOCK, most));
+            return Self { blocks: (blocks, 1), threads: (BLOCK, 1) };
+        }
+        let rows = others.iter().try_fold(1u64, |rows, count| {
+            count.of(slots).map(|count| rows.saturating_mul(count.max(1) as u64))
+        });
+        // A row of threads is as wide as a row of iterations, if that is short.
+        let width = columns.map_or(32, |count| count.min(u64::from(BLOCK)).next_power_of_two() as u32);
+        let height = BLOCK / width;
+        let across = columns.map_or(1, |count| blocks_for(count, width, most));
+        let down = rows.map_or(resident, |count| blocks_for(count, height, MOST_ROWS));
+        let down = down.min((most / across).max(1)).min(MOST_ROWS);
+        Self { blocks: (across, down), threads: (width, height) }
+    }
+}
+
+fn blocks_for(count: u64, each: u32, most: u32) -> u32 {
+    count.div_ceil(u64::from(each)).min(u64::from(most)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use keyprint_codegen::cuda::{Count, Step};
+
+    use super::*;
+
+    fn grid(counts: &[i64], reduces: bool) -> Grid {
+        let counts = counts.iter().map(|count| Count(vec![Step::Number(*count)])).collect();
+        Grid::of(&TaskPlan { name: String::new(), counts, reduces }, 1000, &[])
+    }
+
+    #[test]
+    fn every_iteration_has_a_thread_and_every_grid_fits() {
+        let all = [0, 1, 2, 31, 32, 33, 255, 256, 257, 5000, 1 << 31, 1 << 40];
+        for reduces in [false, true] {
+            for first in all {
+                for second in all {
+                    for counts in [vec![first], vec![first, second], vec![3, first, second]] {
+                        let Grid { blocks, threads } = grid(&counts, reduces);
+                        assert_eq!(threads.0 * threads.1, BLOCK, "{counts:?}");
+                        assert!((1..=MOST_BLOCKS).contains(&blocks.0), "{counts:?}");
+                        assert!((1..=MOST_ROWS).contains(&blocks.1), "{counts:?}");
+                        assert!(!reduces || blocks.0 * blocks.1 <= 1000, "{counts:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(grid(&[1000], false), Grid { blocks: (4, 1), threads: (256, 1) });
+        assert_eq!(grid(&[1000, 3], false), Grid { blocks: (1, 16), threads: (4, 64) });
+    }
+
+    #[test]
+    fn what_the_host_cannot_tell_is_as_many_as_run_at_a_time() {
+        let unknown = TaskPlan { name: String::new(), counts: vec![Count::default()], reduces: false };
+        assert_eq!(Grid::of(&unknown, 1000, &[]), Grid { blocks: (1000, 1), threads: (256, 1) });
+    }
+}

@@ -1,0 +1,87 @@
+//! Streams: where work is put in order.
+//!
+//! Arrays of our own are made, used and dropped in the order of one stream, the device's default one. A launch on
+//! another stream, because a library's arrays are on it, is put between: that stream waits for ours, ours for it.
+
+use cudarc::driver::sys::{CUevent, CUstream};
+
+use crate::device::Device;
+use crate::error::CudaError;
+
+/// A stream, as the driver knows it; the default one is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(pub u64);
+
+/// How libraries write the default stream, besides 0.
+const LEGACY: u64 = 1;
+
+impl Stream {
+    /// The device's default stream: that of arrays of our own.
+    pub const OWN: Self = Self(0);
+
+    /// The stream of a number that a library gave.
+    #[must_use]
+    pub fn of(number: u64) -> Self {
+        if number == LEGACY { Self::OWN } else { Self(number) }
+    }
+
+    pub(crate) fn handle(self) -> CUstream {
+        self.0 as CUstream
+    }
+}
+
+/// Something that a stream gets to.
+struct Event<'d> {
+    device: &'d Device,
+    handle: CUevent,
+}
+
+/// Nothing but the order counts.
+const WITHOUT_TIME: u32 = 2;
+
+impl<'d> Event<'d> {
+    fn record(device: &'d Device, stream: Stream) -> Result<Self, CudaError> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the driver sets the handle; whoever made the stream keeps it.
+        unsafe {
+            let code = (device.driver.create_event)(&raw mut handle, WITHOUT_TIME);
+            device.check("ordering streams", code)?;
+            let event = Self { device, handle };
+            device.check("ordering streams", (device.driver.record_event)(handle, stream.handle()))?;
+            Ok(event)
+        }
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the driver keeps what streams still wait for.
+        unsafe { (self.device.driver.destroy_event)(self.handle) };
+    }
+}
+
+impl Device {
+    /// Has one stream wait for what was put on another.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn order(&self, later: Stream, earlier: Stream) -> Result<(), CudaError> {
+        if later == earlier {
+            return Ok(());
+        }
+        let event = Event::record(self, earlier)?;
+        // SAFETY: both exist.
+        let code = unsafe { (self.driver.wait_for_event)(later.handle(), event.handle, 0) };
+        self.check("ordering streams", code)
+    }
+
+    /// Whether what is put on a stream is recorded rather than run.
+    #[must_use]
+    pub fn is_capturing(&self, stream: Stream) -> bool {
+        let mut status = 0;
+        // SAFETY: the driver sets the number.
+        let code = unsafe { (self.driver.is_capturing)(stream.handle(), &raw mut status) };
+        code == 0 && status != 0
+    }
+}

@@ -1,0 +1,171 @@
+//! CUDA, bound: devices, NVRTC, programs that are loaded.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use keyprint_codegen::Status;
+use keyprint_codegen::cuda::LaunchPlan;
+use keyprint_cuda::nvrtc::{self, Nvrtc};
+use keyprint_cuda::program::Program;
+use keyprint_cuda::{CudaError, device, driver, mail};
+use keyprint_runtime::failure;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::hooks;
+use crate::interned::intern;
+
+/// What a library that was opened is known by.
+static OPEN: Mutex<Option<HashMap<PathBuf, Arc<Nvrtc>>>> = Mutex::new(None);
+
+/// The exception for trouble with a device; the Python half builds it.
+#[cold]
+pub(crate) fn device_error(py: Python<'_>, error: &CudaError) -> PyErr {
+    let code = match error {
+        CudaError::NoDriver { .. } | CudaError::OldDriver { .. } => "no-driver",
+        CudaError::NoDevice | CudaError::NoSuchDevice { .. } => "no-device",
+        CudaError::OutOfMemory { .. } => "out-of-memory",
+        CudaError::Lost { .. } => "context-lost",
+        CudaError::Forked => "forked",
+        CudaError::NoNvrtc(_) => "no-compiler",
+        CudaError::Compiler(_) => "compiler-failed",
+        CudaError::Driver { .. } | CudaError::Other(_) => "device-failed",
+    };
+    let make = || -> PyResult<PyErr> {
+        let parts = (code, error.to_string(), error.hint());
+        Ok(PyErr::from_value(hooks::MAKE_DEVICE_ERROR.get(py)?.call1(parts)?))
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+/// What a check that failed on a device raises: whoever made the code says.
+#[cold]
+pub(crate) fn failed(py: Python<'_>, failed: mail::Failed) -> PyErr {
+    let owner = failed.owner.downcast::<Py<PyAny>>();
+    failure::keep(failed.failure);
+    let make = || -> PyResult<PyErr> {
+        let Ok(owner) = owner else { return Err(PyValueError::new_err("a launch of nobody")) };
+        let error = owner.bind(py).call_method1(intern!(py, "error_of"), (Status::Failed as i32,))?;
+        Ok(PyErr::from_value(error))
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+/// Waits for a device; raises what went wrong on it.
+pub(crate) fn wait(py: Python<'_>, device: &'static device::Device) -> PyResult<()> {
+    let outcome = py.detach(|| device.wait());
+    match outcome.map_err(|error| device_error(py, &error))? {
+        Some(failure) => Err(failed(py, failure)),
+        None => Ok(()),
+    }
+}
+
+/// Waits for all devices that are in use.
+#[pyfunction]
+pub(crate) fn _cuda_wait(py: Python<'_>) -> PyResult<()> {
+    let mut first = Ok(());
+    for device in device::open_devices() {
+        let outcome = wait(py, device);
+        if first.is_ok() {
+            first = outcome;
+        }
+    }
+    first
+}
+
+/// Number, name, compute capability and bytes of a device.
+type DeviceText = (u32, String, (u32, u32), u64);
+
+/// The version of the driver, and what devices it finds; none of them is brought up.
+#[pyfunction]
+pub(crate) fn _cuda_devices(py: Python<'_>) -> PyResult<(i32, Vec<DeviceText>)> {
+    let read = || {
+        let version = driver::driver()?.version;
+        let all = (0..device::count()?).map(|ordinal| {
+            let (name, bytes) = device::describe(ordinal)?;
+            Ok((ordinal, name, device::capability(ordinal)?, bytes))
+        });
+        Ok((version, all.collect::<Result<_, CudaError>>()?))
+    };
+    read().map_err(|error| device_error(py, &error))
+}
+
+/// The compute capability of a device, which is not brought up.
+#[pyfunction]
+#[pyo3(signature = (ordinal, /))]
+pub(crate) fn _cuda_capability(py: Python<'_>, ordinal: u32) -> PyResult<(u32, u32)> {
+    py.detach(|| device::capability(ordinal)).map_err(|error| device_error(py, &error))
+}
+
+/// The libraries of NVRTC in a directory, the newest first.
+#[pyfunction]
+#[pyo3(signature = (directory, /))]
+pub(crate) fn _nvrtc_libraries(directory: PathBuf) -> Vec<PathBuf> {
+    nvrtc::libraries_in(&directory)
+}
+
+fn open(py: Python<'_>, path: &Path) -> PyResult<Arc<Nvrtc>> {
+    let known = OPEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().get(path).cloned();
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let opened = py.detach(|| Nvrtc::open(path)).map_err(|error| device_error(py, &error))?;
+    let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Arc::clone(all.get_or_insert_default().entry(path.to_owned()).or_insert(Arc::new(opened))))
+}
+
+/// The version of a library of NVRTC.
+#[pyfunction]
+#[pyo3(signature = (path, /))]
+pub(crate) fn _nvrtc_version(py: Python<'_>, path: PathBuf) -> PyResult<(i32, i32)> {
+    Ok(open(py, &path)?.version)
+}
+
+/// Compiles CUDA C++; returns code for a device, and what it was made of.
+#[pyfunction]
+#[pyo3(signature = (path, text, options, /))]
+pub(crate) fn _nvrtc_compile<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    text: &str,
+    options: Vec<String>,
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let nvrtc = open(py, &path)?;
+    let compiled = py.detach(|| nvrtc.compile(text, &options)).map_err(|error| device_error(py, &error))?;
+    Ok((PyBytes::new(py, &compiled.cubin), PyBytes::new(py, &compiled.ptx)))
+}
+
+/// A kernel that is loaded on a device; it is unloaded when nothing refers to it.
+#[pyclass(frozen, module = "keyprint._native")]
+pub(crate) struct DeviceProgram {
+    pub(crate) program: Arc<Program>,
+}
+
+/// Name, registers, spilled bytes, shared bytes of a task.
+type UseText = (String, u32, u32, u32);
+
+#[pymethods]
+impl DeviceProgram {
+    /// What its tasks take of the device.
+    fn uses(&self, py: Python<'_>) -> PyResult<Vec<UseText>> {
+        let uses = self.program.uses().map_err(|error| device_error(py, &error))?;
+        Ok(uses.into_iter().map(|task| (task.name, task.registers, task.spilled, task.shared)).collect())
+    }
+
+    fn __repr__<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::new(py, &format!("<DeviceProgram on cuda:{}>", self.program.device.ordinal))
+    }
+}
+
+/// Loads a kernel from verified bytes, with the plan that came with it.
+#[pyfunction]
+#[pyo3(signature = (code, plan, ordinal, /))]
+pub(crate) fn _load_program(py: Python<'_>, code: &[u8], plan: &str, ordinal: u32) -> PyResult<DeviceProgram> {
+    let plan: LaunchPlan = serde_json::from_str(plan)
+        .map_err(|error| PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}")))?;
+    let program = py.detach(|| Program::load(device::device(ordinal)?, code, plan));
+    let program = program.map_err(|error| device_error(py, &error))?;
+    Ok(DeviceProgram { program: Arc::new(program) })
+}

@@ -1,0 +1,119 @@
+"""NVRTC: which one, what it is, what it is told; and what kernels for a device are compiled for."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..._native import _cuda_capability, _nvrtc_compile, _nvrtc_libraries, _nvrtc_version
+from ...dispatch.specialization import Target
+from ...lazy import AWAY
+from ...store.keys import Key
+from ..errors import CompilerError
+from ..types.dtypes import defaults
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Final
+
+    from ...store.stores import Store
+    from ..settings import Settings
+
+__all__ = ["compile_cuda", "device_target", "find"]
+
+_TOOL: Final = ("keyprint-nvrtc", "1")
+
+#: Where packages of Python keep NVRTC, below the directories that modules are found in.
+_PACKAGES: Final = ("nvidia/cuda_nvrtc/lib", "nvidia/cu13/lib", "nvidia/cu12/lib", "torch/lib")
+
+#: Where toolkits keep it.
+_TOOLKIT: Final = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+
+
+def _directories() -> Iterator[str]:
+    """Yield where NVRTC may be: toolkits first, then packages."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    for home in (*homes, "/usr/local/cuda"):
+        if home:
+            yield from (os.path.join(home, part) for part in _TOOLKIT)
+    for package in _PACKAGES:
+        yield from (os.path.join(place, package) for place in sys.path if place)
+
+
+def find() -> str | None:
+    """Return the path of NVRTC; nothing if there is none."""
+    given = os.environ.get("KEYPRINT_NVRTC")
+    if given:
+        if os.path.isdir(given):
+            return next((str(path) for path in _nvrtc_libraries(given)), None)
+        return given if os.path.exists(given) else None
+    for directory in _directories():
+        for path in _nvrtc_libraries(directory):
+            return str(path)
+    return None
+
+
+def device_target(settings: Settings, store: Store | None, device: int) -> Target:
+    """Return everything that code for a device depends on besides its source, and the device."""
+    major, minor = _cuda_capability(device)
+    return Target(identity(settings, store, f"sm_{major}{minor}"), device)
+
+
+def identity(settings: Settings, store: Store | None, architecture: str) -> tuple[Any, ...]:
+    """Return everything that code for an architecture depends on besides its source: NVRTC, settings."""
+    flags = [f"--gpu-architecture={architecture}", "--minimal"]
+    if settings.fast_math:
+        flags.append("--use_fast_math")
+    flags.append(f"--fmad={'true' if settings.contract or settings.fast_math else 'false'}")
+    options = (defaults.int.name, defaults.float.name, settings.debug)
+    return "cuda", architecture, _nvrtc_identity(store), tuple(flags), options
+
+
+#: Where the NVRTC of an identity was found: what a key names is what compiles.
+_found: dict[tuple[Any, ...], str] = {}
+
+#: What was found out about libraries in this process.
+_known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+
+def _nvrtc_identity(kept_in: Store | None) -> tuple[Any, ...]:
+    """Return the version of NVRTC; of the one that was used last, if there is none. A store remembers what they are."""
+    path = find()
+    last = Key(".nvrtc used last", {"machine": os.uname().machine}, tool=_TOOL)
+    if path is None:
+        entry = None if kept_in is None else kept_in.get(last)
+        # Without any, everything misses, and says what is missing.
+        return ("none",) if entry is None else (entry.metadata["version"],)
+    status = os.stat(path)
+    stamp = (path, status.st_size, status.st_mtime_ns)
+    known = _known.get(stamp)
+    if known is None:
+        key = Key(".identity of nvrtc", {"file": stamp}, tool=_TOOL)
+        entry = None if kept_in is None else kept_in.get(key)
+        if entry is not None:
+            known = (entry.metadata["version"],)
+        else:
+            major, minor = _nvrtc_version(path)
+            known = (f"{major}.{minor}",)
+            if kept_in is not None:
+                kept_in.put(key, b"", {"version": known[0]})
+                kept_in.put(last, b"", {"version": known[0]})
+        _known[stamp] = known
+    _found[known] = path
+    return known
+
+
+def compile_cuda(text: str, nvrtc: tuple[Any, ...], flags: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """Compile CUDA C++, with the NVRTC of an identity; return the code, and the PTX that it was made of."""
+    path = _found.get(nvrtc)
+    if path is None:
+        given = os.environ.get("KEYPRINT_NVRTC")
+        what = f"`KEYPRINT_NVRTC` names `{given}`, which cannot be found" if given else "there is no NVRTC"
+        raise CompilerError(
+            f"{what}, and this kernel was not compiled before",
+            code="no-compiler",
+            hint="install it (`pip install nvidia-cuda-nvrtc`), or set `KEYPRINT_NVRTC` to the path of `libnvrtc.so`",
+        )
+    with AWAY:
+        return _nvrtc_compile(path, text, list(flags))

@@ -1,0 +1,103 @@
+// A stand-in for NVRTC: what it makes of CUDA C++ is a shared object that the emulated driver runs on the host.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace {
+struct Program {
+  std::string source, log, code;
+};
+
+std::string directory() {
+  Dl_info info;
+  dladdr((void *)&directory, &info);
+  std::string path = info.dli_fname;
+  return path.substr(0, path.rfind('/'));
+}
+
+std::string read(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Functions that the driver calls: kernels with their slots behind a pointer, and what it must know of them.
+std::string entries(const std::string &source) {
+  std::string text = "\nextern \"C\" __global__ const unsigned long long kpe_bytes = sizeof(kp_slots);\n";
+  const bool waits = source.find("kpe_waits") != std::string::npos || source.find("__syncthreads") != std::string::npos;
+  text += std::string("extern \"C\" __global__ const int kpe_waits = ") + (waits ? "1" : "0") + ";\n";
+  std::regex kernel("__global__ void [^(]*\\([0-9]+\\) (\\w+)\\(");
+  for (std::sregex_iterator at(source.begin(), source.end(), kernel), end; at != end; ++at) {
+    const std::string name = (*at)[1];
+    text += "extern \"C\" __global__ void kpe_" + name + "(const void *p) { " + name + "(*(const kp_slots *)p); }\n";
+  }
+  return text;
+}
+
+bool is_option(const char *option) {
+  static const char *known[] = {"--gpu-architecture=sm_", "--minimal", "--fmad=", "--use_fast_math"};
+  for (const char *name : known)
+    if (strncmp(option, name, strlen(name)) == 0) return true;
+  return false;
+}
+}  // namespace
+
+extern "C" {
+int nvrtcVersion(int *major, int *minor) {
+  *major = 12;
+  *minor = 0;
+  return 0;
+}
+
+int nvrtcCreateProgram(Program **program, const char *source, const char *, int, const void *, const void *) {
+  *program = new Program{source, "", ""};
+  return 0;
+}
+
+int nvrtcCompileProgram(Program *program, int count, const char *const *options) {
+  for (int at = 0; at < count; ++at)
+    if (!is_option(options[at])) {
+      program->log = std::string("unknown option ") + options[at];
+      return 5;
+    }
+  char base[] = "/tmp/kpe-XXXXXX";
+  if (!mkdtemp(base)) return 1;
+  const std::string text = std::string(base) + "/kernel.cpp", object = std::string(base) + "/kernel.so",
+                    log = std::string(base) + "/log";
+  std::ofstream(text) << "#include \"" << directory() << "/device.h\"\n#line 1 \"kernel.cu\"\n"
+                      << program->source << entries(program->source);
+  const std::string command = "g++ -x c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden -fwrapv -fno-strict-aliasing "
+                              "-ffp-contract=off -w -o " +
+                              object + " " + text + " 2> " + log;
+  const int status = system(command.c_str());
+  program->log = read(log);
+  program->code = read(object);
+  for (const std::string &path : {text, object, log}) unlink(path.c_str());
+  rmdir(base);
+  return status == 0 ? 0 : 6;
+}
+
+int nvrtcGetProgramLogSize(Program *program, size_t *size) { return *size = program->log.size() + 1, 0; }
+int nvrtcGetProgramLog(Program *program, char *log) { return strcpy(log, program->log.c_str()), 0; }
+int nvrtcGetCUBINSize(Program *program, size_t *size) { return *size = program->code.size(), 0; }
+int nvrtcGetCUBIN(Program *program, char *code) {
+  return memcpy(code, program->code.data(), program->code.size()), 0;
+}
+int nvrtcGetPTXSize(Program *, size_t *size) { return *size = 1, 0; }
+int nvrtcGetPTX(Program *, char *text) { return *text = 0, 0; }
+int nvrtcDestroyProgram(Program **program) {
+  delete *program;
+  *program = nullptr;
+  return 0;
+}
+}
