@@ -9,11 +9,23 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
 _SOURCES = ("device.h", "driver.cpp", "nvrtc.cpp")
+
+
+#: What texts are compiled for where there is a real NVRTC.
+ARCHITECTURES = "sm_75,sm_80,sm_90,sm_100"
+
+
+def real_nvrtc() -> dict[str, str]:
+    """Return the environment variables that have texts compiled by the real NVRTC as well, which is a test requirement."""
+    places = [Path(place) / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12" for place in sys.path]
+    found = next((str(path) for path in places if path.exists()), None)
+    return {} if found is None else {"KPE_NVRTC": found, "KPE_ARCHITECTURES": ARCHITECTURES}
 
 
 def build() -> dict[str, str]:
@@ -26,7 +38,19 @@ def build() -> dict[str, str]:
             shutil.copy(HERE / name, staged)
         for source, library in (("driver.cpp", "libcuda.so.1"), ("nvrtc.cpp", "libnvrtc.so.12")):
             subprocess.run(
-                ["g++", "-std=c++17", "-O1", "-g", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"],
+                [
+                    "g++",
+                    "-std=c++17",
+                    "-O1",
+                    "-g",
+                    "-shared",
+                    "-fPIC",
+                    "-o",
+                    library,
+                    source,
+                    "-ldl",
+                    "-lpthread",
+                ],
                 cwd=staged,
                 check=True,
             )

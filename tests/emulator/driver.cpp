@@ -4,7 +4,8 @@
 // the last one that was made goes first, unless it waits for another. Memory of a device can only be touched while
 // something runs on it; it is filled with rubbish when it is allocated and again when it is freed, and room is bounded.
 //
-// KPE_DEVICES says how many devices there are, KPE_MEMORY how many bytes each has, KPE_VERSION what version this is.
+// KPE_DEVICES says how many devices there are, KPE_CAPABILITY what they are (90 for 9.0), KPE_MEMORY how many bytes each has, KPE_VERSION what version this is. With
+// KPE_NOTHING, nothing is launched: what is left is what a launch costs without the driver.
 
 #include <algorithm>
 #include <csetjmp>
@@ -259,11 +260,12 @@ Result run_grid(Function *function, kpe_index blocks, kpe_index threads, const s
     slots = arguments.data();
     state.blocks = blocks;
     state.threads = threads;
-    for (kpe_u32 y = 0; y < blocks.y; ++y)
-      for (kpe_u32 x = 0; x < blocks.x; ++x) {
-        state.block = {x, y, 0};
-        run_block(function->module->waits);
-      }
+    for (kpe_u32 z = 0; z < blocks.z; ++z)
+      for (kpe_u32 y = 0; y < blocks.y; ++y)
+        for (kpe_u32 x = 0; x < blocks.x; ++x) {
+          state.block = {x, y, z};
+          run_block(function->module->waits);
+        }
   } else {
     result = ILLEGAL;
   }
@@ -313,7 +315,8 @@ Result cuDeviceGet(int *device, int ordinal) {
 }
 Result cuDeviceGetName(char *name, int length, int) { return strncpy(name, "an emulated device", length), OK; }
 Result cuDeviceGetAttribute(int *value, int attribute, int) {
-  *value = attribute == 16 ? 4 : attribute == 75 ? 9 : 0;
+  const long capability = setting("KPE_CAPABILITY", 90);
+  *value = attribute == 16 ? 4 : attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 0;
   return OK;
 }
 Result cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = setting("KPE_MEMORY", 1L << 30), OK; }
@@ -322,7 +325,8 @@ Result cuDeviceGetDefaultMemPool(void **pool, int) { return *pool = (void *)1, O
 Result cuMemPoolSetAttribute(void *, int, void *) { return OK; }
 Result cuMemPoolTrimTo(void *, size_t) { return OK; }
 Result cuCtxGetCurrent(Context **context) {
-  if (owner && owner != getpid()) return 3;
+  static const bool does_nothing = getenv("KPE_NOTHING");
+  if (!does_nothing && owner && owner != getpid()) return 3;
   return *context = current, OK;
 }
 Result cuCtxSetCurrent(Context *context) {
@@ -375,13 +379,15 @@ Result cuModuleGetFunction(Function **function, Module *module, const char *name
 Result cuFuncGetAttribute(int *value, int attribute, Function *) { return *value = attribute == 4 ? 32 : 0, OK; }
 Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, Function *, int, size_t) { return *count = 2, OK; }
 
-Result cuLaunchKernel(Function *function, unsigned bx, unsigned by, unsigned, unsigned tx, unsigned ty, unsigned, unsigned,
+Result cuLaunchKernel(Function *function, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned, unsigned,
                       void *stream, void **parameters, void **) {
+  static const bool does_nothing = getenv("KPE_NOTHING");
+  if (does_nothing) return OK;
   ENTER
   if (!current) return NO_CONTEXT;
-  if (bx == 0 || by == 0 || by > 65535 || tx * ty == 0 || tx * ty > 1024) return INVALID;
+  if (bx == 0 || by == 0 || by > 65535 || bz == 0 || bz > 65535 || tx * ty == 0 || tx * ty > 1024) return INVALID;
   std::string arguments((const char *)parameters[0], function->module->bytes);
-  return put(stream, [=] { return run_grid(function, {bx, by, 1}, {tx, ty, 1}, arguments); });
+  return put(stream, [=] { return run_grid(function, {bx, by, bz}, {tx, ty, 1}, arguments); });
 }
 
 Result cuStreamCreate(Stream **stream, unsigned flags) {

@@ -1,4 +1,7 @@
 // A stand-in for NVRTC: what it makes of CUDA C++ is a shared object that the emulated driver runs on the host.
+//
+// KPE_NVRTC_VERSION says what version this is: 129 for 12.9. With KPE_NVRTC, the path of the real one, every text is compiled by that as well, for each of KPE_ARCHITECTURES: what it
+// refuses is refused here.
 
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +47,44 @@ std::string entries(const std::string &source) {
   return text;
 }
 
+// What the real NVRTC says against a text; nothing if it takes it.
+std::string objection(const std::string &source) {
+  const char *path = getenv("KPE_NVRTC"), *architectures = getenv("KPE_ARCHITECTURES");
+  if (!path || !architectures) return "";
+  static void *real = nullptr;
+  if (!real) {
+    const std::string directory = std::string(path).substr(0, std::string(path).rfind('/'));
+    for (const char *name : {"/libnvrtc-builtins.so.12.9", "/libnvrtc-builtins.so.13.2", "/libnvrtc-builtins.so.13.4"})
+      dlopen((directory + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    real = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (!real) return dlerror();
+  }
+  typedef void *Handle;
+  const auto create = (int (*)(Handle *, const char *, const char *, int, const void *, const void *))dlsym(real, "nvrtcCreateProgram");
+  const auto compile = (int (*)(Handle, int, const char *const *))dlsym(real, "nvrtcCompileProgram");
+  const auto log_size = (int (*)(Handle, size_t *))dlsym(real, "nvrtcGetProgramLogSize");
+  const auto get_log = (int (*)(Handle, char *))dlsym(real, "nvrtcGetProgramLog");
+  const auto destroy = (int (*)(Handle *))dlsym(real, "nvrtcDestroyProgram");
+  std::stringstream list(architectures);
+  for (std::string architecture; std::getline(list, architecture, ',');) {
+    Handle program;
+    if (create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr)) return "no program";
+    const std::string option = "--gpu-architecture=" + architecture;
+    const char *options[] = {option.c_str(), "--minimal", "--fmad=false"};
+    std::string log;
+    if (compile(program, 3, options)) {
+      size_t size = 0;
+      log_size(program, &size);
+      log.resize(size);
+      get_log(program, &log[0]);
+      log = architecture + ": " + log;
+    }
+    destroy(&program);
+    if (!log.empty()) return log;
+  }
+  return "";
+}
+
 bool is_option(const char *option) {
   static const char *known[] = {"--gpu-architecture=sm_", "--minimal", "--fmad=", "--use_fast_math"};
   for (const char *name : known)
@@ -54,8 +95,10 @@ bool is_option(const char *option) {
 
 extern "C" {
 int nvrtcVersion(int *major, int *minor) {
-  *major = 12;
-  *minor = 0;
+  const char *version = getenv("KPE_NVRTC_VERSION");
+  const int number = version ? atoi(version) : 120;
+  *major = number / 10;
+  *minor = number % 10;
   return 0;
 }
 
@@ -70,6 +113,8 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
       program->log = std::string("unknown option ") + options[at];
       return 5;
     }
+  program->log = objection(program->source);
+  if (!program->log.empty()) return 6;
   char base[] = "/tmp/kpe-XXXXXX";
   if (!mkdtemp(base)) return 1;
   const std::string text = std::string(base) + "/kernel.cpp", object = std::string(base) + "/kernel.so",

@@ -4,6 +4,8 @@
 use keyprint_lang::ir::{AtomicOp, Binary};
 use keyprint_lang::types::Scalar;
 
+use crate::expr::wrapping;
+
 /// What is written: C for the CPU, or CUDA C++. Most of both is the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Dialect {
@@ -118,15 +120,17 @@ impl CFunctions {
             (Binary::FloorDiv, true, _) => floor_div(scalar, library),
             (Binary::Mod, true, _) => float_mod(scalar, library),
             (Binary::FloorDiv, _, true) => format!(
-                "if (b == 0) return 0; if (b == -1) return ({t})(0 - a); {t} q = ({t})(a / b); \
-                 return ({t})(q - ((a % b != 0) & ((a < 0) != (b < 0))));"
+                "if (b == 0) return 0; if (b == -1) return {}; {t} q = ({t})(a / b); \
+                 return ({t})(q - ((a % b != 0) & ((a < 0) != (b < 0))));",
+                wrapping(scalar, "0", "-", "a")
             ),
             (Binary::Mod, _, true) => format!(
                 "if (b == 0 || b == -1) return 0; {t} r = ({t})(a % b); \
                  return ({t})((r != 0) & ((r < 0) != (b < 0)) ? r + b : r);"
             ),
             (Binary::TruncDiv, _, true) => {
-                format!("if (b == 0) return 0; if (b == -1) return ({t})(0 - a); return ({t})(a / b);")
+                let negative = wrapping(scalar, "0", "-", "a");
+                format!("if (b == 0) return 0; if (b == -1) return {negative}; return ({t})(a / b);")
             }
             (Binary::TruncMod, _, true) => format!("return b == 0 || b == -1 ? 0 : ({t})(a % b);"),
             (Binary::FloorDiv | Binary::TruncDiv, ..) => format!("return b == 0 ? 0 : ({t})(a / b);"),
@@ -142,8 +146,9 @@ impl CFunctions {
                 } else {
                     ""
                 };
+                let (product, square) = (wrapping(scalar, "r", "*", "a"), wrapping(scalar, "a", "*", "a"));
                 format!(
-                    "{negative}{t} r = 1; while (b) {{ if (b & 1) r = ({t})(r * a); a = ({t})(a * a); b >>= 1; }} return r;"
+                    "{negative}{t} r = 1; while (b) {{ if (b & 1) r = {product}; a = {square}; b >>= 1; }} return r;"
                 )
             }
             // As Python: the first unless the second is beyond it.
@@ -209,6 +214,12 @@ impl CFunctions {
     /// that it is not negative, and GCC 12 does so where it is compared with a float.
     pub(crate) fn absolute(&mut self, scalar: Scalar) -> String {
         let (t, bits, begin) = (self.type_of(scalar), scalar.bits(), self.dialect.function());
+        if self.dialect == Dialect::Cuda && bits < 32 {
+            // NVRTC 12 and 13 forget that the smallest of 16 bits stays negative, unless it is made narrow again.
+            return self.add(format!("kp_abs_{}", scalar.name()), |name| {
+                format!("{begin} {t} {name}({t} a) {{ const i32 w = a; return ({t})(w < 0 ? 0 - w : w); }}\n")
+            });
+        }
         self.add(format!("kp_abs_{}", scalar.name()), |name| {
             format!(
                 "{begin} {t} {name}({t} a) {{ u{bits} m = a < 0 ? (u{bits})-1 : (u{bits})0; \
@@ -223,9 +234,7 @@ impl CFunctions {
         let name = format!("kp_bits_{}_{}", from.name(), to.name());
         let (begin, library) = (self.dialect.function(), self.dialect.library());
         self.add(name, |name| {
-            format!(
-                "{begin} {t} {name}({f} x) {{ {t} y; {library}memcpy(&y, &x, sizeof y); return y; }}\n"
-            )
+            format!("{begin} {t} {name}({f} x) {{ {t} y; {library}memcpy(&y, &x, sizeof y); return y; }}\n")
         })
     }
 
@@ -307,6 +316,8 @@ pub(crate) fn combined(op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String
     let t = if scalar == Scalar::Bool { "u8" } else { scalar.name() };
     let value = match op {
         AtomicOp::Add if scalar == Scalar::Bool => return format!("({a} | {b})"),
+        AtomicOp::Add if scalar.is_int() => return wrapping(scalar, a, "+", b),
+        AtomicOp::Mul if scalar.is_int() => return wrapping(scalar, a, "*", b),
         AtomicOp::Add => format!("{a} + {b}"),
         AtomicOp::Mul => format!("{a} * {b}"),
         AtomicOp::Min => format!("{b} < {a} ? {b} : {a}"),

@@ -171,7 +171,7 @@ impl Writer<'_> {
             Unary::Not => format!("(!{value})"),
             Unary::BitNot => format!("(({t})~{value})"),
             Unary::Neg if scalar.is_float() => format!("(-{value})"),
-            Unary::Neg => format!("(({t})(0 - {value}))"),
+            Unary::Neg => wrapping(scalar, "0", "-", &value),
             Unary::Abs if scalar.is_float() => {
                 format!("{}fabs{}({value})", self.functions.dialect.library(), suffix(scalar))
             }
@@ -195,7 +195,7 @@ impl Writer<'_> {
             Expr::Cast(..) | Expr::Select(_) | Expr::Call(..) | Expr::Const(..) | Expr::Unary(Unary::Abs, _)
         );
         let is_c = self.functions.dialect == Dialect::C;
-        if op == Binary::Sub && scalar.is_float() && is_seen && is_c {
+        if op == Binary::Sub && scalar.is_float() && is_seen {
             let helper = self.functions.difference(scalar);
             return format!("{helper}({}, {})", self.bare(left), self.bare(right));
         }
@@ -218,6 +218,16 @@ impl Writer<'_> {
             Binary::Or => "||",
             _ => unreachable!("helpers have the others"),
         };
+        if scalar.is_int() && matches!(op, Binary::Add | Binary::Sub | Binary::Mul) {
+            let (left, right) = (self.expr(left), self.expr(right));
+            return if is_c {
+                let text = format!("({left} {sign} {right})");
+                // C computes with at least 32 bits.
+                if scalar.bits() < 32 { format!("(({}){text})", scalar.name()) } else { text }
+            } else {
+                wrapping(scalar, &left, sign, &right)
+            };
+        }
         let text = format!("({} {sign} {})", self.expr(left), self.expr(right));
         // C computes with at least 32 bits.
         let is_small = scalar.is_int() && scalar.bits() < 32 && !op.is_comparison();
@@ -267,6 +277,13 @@ impl Writer<'_> {
         };
         format!("{library}{name}{s}({inside})")
     }
+}
+
+/// What two whole numbers are together, as C whose compiler believes that nothing overflows: signs are put aside.
+pub(crate) fn wrapping(scalar: Scalar, left: &str, sign: &str, right: &str) -> String {
+    let t = scalar.name();
+    let bits = scalar.bits().max(32);
+    format!("(({t})((u{bits}){left} {sign} (u{bits}){right}))")
 }
 
 /// A name that C takes, from whatever the program calls something.

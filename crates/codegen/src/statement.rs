@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use keyprint_lang::ir::{
-    ArrayId, Atomic, AtomicTarget, Block, Expr, Kernel, Kind, LocalId, Origin, Part, ScopeId,
-    Statement,
+    ArrayId, Atomic, AtomicTarget, Block, Expr, Kernel, Kind, LocalId, Origin, Part, ScopeId, Statement,
 };
 use keyprint_lang::types::Scalar;
 
@@ -144,8 +143,10 @@ impl<'k> Writer<'k> {
                         comment(&array.name)
                     ));
                     let sizes: Vec<_> = self.slots.sizes(*id).collect();
+                    // That devices multiply numbers of 32 bits is said: sizes were checked to be such.
+                    let narrow = if self.role == Role::Device { "(i32)" } else { "" };
                     for (at, place) in sizes {
-                        self.push(&format!("const i64 {name}_s{at} = (i64)w[{place}];"));
+                        self.push(&format!("const i64 {name}_s{at} = (i64){narrow}w[{place}];"));
                     }
                     let strides: Vec<_> = self.slots.strides(*id).collect();
                     for (at, place) in strides {

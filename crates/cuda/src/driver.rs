@@ -58,13 +58,10 @@ functions! {
     launch = "cuLaunchKernel"
         (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
     wait_for_stream = "cuStreamSynchronize" (CUstream);
-    query_stream = "cuStreamQuery" (CUstream);
     wait_for_event = "cuStreamWaitEvent" (CUstream, CUevent, c_uint);
     is_capturing = "cuStreamIsCapturing" (CUstream, *mut c_int);
     create_event = "cuEventCreate" (*mut CUevent, c_uint);
     record_event = "cuEventRecord" (CUevent, CUstream);
-    query_event = "cuEventQuery" (CUevent);
-    elapsed = "cuEventElapsedTime" (*mut f32, CUevent, CUevent);
     destroy_event = "cuEventDestroy_v2" (CUevent);
     allocate = "cuMemAllocAsync" (*mut DevicePointer, usize, CUstream);
     free = "cuMemFreeAsync" (DevicePointer, CUstream);
@@ -135,8 +132,7 @@ fn open() -> Result<Driver, CudaError> {
     let mut version = 0;
     // SAFETY: functions of the driver by these names have these types.
     unsafe {
-        let get_version: unsafe extern "C" fn(*mut c_int) -> u32 =
-            symbol(&library, "cuDriverGetVersion", 0)?;
+        let get_version: unsafe extern "C" fn(*mut c_int) -> u32 = symbol(&library, "cuDriverGetVersion", 0)?;
         let code = get_version(&raw mut version);
         if code != 0 || version < OLDEST {
             return Err(CudaError::OldDriver { version });

@@ -7,7 +7,6 @@ use crate::driver::Driver;
 /// The driver's code for a machine without a device.
 pub(crate) const NO_DEVICE: u32 = 100;
 pub(crate) const OUT_OF_MEMORY: u32 = 2;
-pub(crate) const NOT_READY: u32 = 600;
 const DEINITIALIZED: u32 = 4;
 
 /// Something that went wrong.
@@ -105,9 +104,7 @@ impl CudaError {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoDriver { .. } => {
-                "install the NVIDIA driver, or run on the CPU: `kp.init(arch=kp.cpu)`"
-            }
+            Self::NoDriver { .. } => "install the NVIDIA driver, or run on the CPU: `kp.init(arch=kp.cpu)`",
             Self::OldDriver { .. } => "install a newer driver",
             Self::NoDevice => {
                 "look at `nvidia-smi`, and at `CUDA_VISIBLE_DEVICES`, which may hide the devices"
@@ -119,7 +116,9 @@ impl CudaError {
             Self::Lost { .. } => {
                 "start the process anew; `kp.init(debug=True)` checks indices, and `compute-sanitizer` finds what is wrong"
             }
-            Self::Forked => "start processes by `multiprocessing.get_context(\"spawn\")`, or fork before CUDA is used",
+            Self::Forked => {
+                "start processes by `multiprocessing.get_context(\"spawn\")`, or fork before CUDA is used"
+            }
             Self::NoNvrtc(_) => {
                 "install it: `pip install nvidia-cuda-nvrtc`, or set `KEYPRINT_NVRTC` to the path of `libnvrtc.so`"
             }

@@ -52,8 +52,7 @@ impl Mailbox {
         device.enter()?;
         let mut words = std::ptr::null_mut();
         // SAFETY: the driver sets the address.
-        let code =
-            unsafe { (device.driver.allocate_host)(&raw mut words, count * 8, PORTABLE_AND_MAPPED) };
+        let code = unsafe { (device.driver.allocate_host)(&raw mut words, count * 8, PORTABLE_AND_MAPPED) };
         device.check("allocating memory of the host", code)?;
         Ok(Self { device, words: words.cast(), count })
     }
@@ -123,7 +122,9 @@ impl Mailbox {
         }
         let lost = head >> 32;
         if lost > 0 {
-            output::line(&[Piece::Text(&format!("... {lost} more lines were printed than there is room for\n"))]);
+            output::line(&[Piece::Text(&format!(
+                "... {lost} more lines were printed than there is room for\n"
+            ))]);
         }
     }
 

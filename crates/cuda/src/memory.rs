@@ -70,9 +70,8 @@ impl DeviceMemory {
         }
         self.device.enter()?;
         // SAFETY: this much memory was allocated.
-        let code = unsafe {
-            (self.device.driver.fill_bytes)(self.address, byte, self.bytes, self.stream.handle())
-        };
+        let code =
+            unsafe { (self.device.driver.fill_bytes)(self.address, byte, self.bytes, self.stream.handle()) };
         self.device.check("filling memory", code)
     }
 }
@@ -103,9 +102,8 @@ impl Device {
         }
         self.enter()?;
         // SAFETY: as the caller promises. Memory that is not pinned was read when the call returns.
-        let code = unsafe {
-            (self.driver.copy_to_device)(to, from.cast::<c_void>(), bytes, Stream::OWN.handle())
-        };
+        let code =
+            unsafe { (self.driver.copy_to_device)(to, from.cast::<c_void>(), bytes, Stream::OWN.handle()) };
         self.check("copying to a device", code)?;
         self.wait_for(Stream::OWN)
     }

@@ -11,6 +11,9 @@ type Handle = *mut c_void;
 type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
 type Get = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
 
+/// Room for texts that are nested as deeply as is allowed.
+const STACK: usize = 64 << 20;
+
 /// NVRTC, open.
 pub struct Nvrtc {
     library: Library,
@@ -37,7 +40,8 @@ pub fn libraries_in(directory: &Path) -> Vec<PathBuf> {
             let name = entry.file_name().into_string().ok()?;
             // Others give their copies names of their own: `libnvrtc-b51b459d.so.12`.
             let (stem, version) = name.split_once(".so")?;
-            let is_nvrtc = stem.starts_with("libnvrtc") && !stem.contains("builtins") && !stem.contains("alt");
+            let is_nvrtc =
+                stem.starts_with("libnvrtc") && !stem.contains("builtins") && !stem.contains("alt");
             let numbers = version.split('.').filter_map(|number| number.parse().ok()).collect();
             is_nvrtc.then(|| (numbers, entry.path()))
         })
@@ -86,6 +90,16 @@ impl Nvrtc {
     ///
     /// If NVRTC refuses it: what it says.
     pub fn compile(&self, text: &str, options: &[String]) -> Result<Compiled, CudaError> {
+        // It goes as deep as the text does, whatever stack the caller has.
+        std::thread::scope(|scope| {
+            let compile = || self.compile_here(text, options);
+            let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, compile);
+            let thread = thread.map_err(|error| CudaError::Compiler(error.to_string()))?;
+            thread.join().unwrap_or_else(|_| Err(CudaError::Compiler("it panicked".to_owned())))
+        })
+    }
+
+    fn compile_here(&self, text: &str, options: &[String]) -> Result<Compiled, CudaError> {
         let source = CString::new(text).map_err(|_| CudaError::Compiler("a text with a zero".to_owned()))?;
         let options: Vec<CString> = options
             .iter()

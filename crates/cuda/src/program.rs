@@ -19,9 +19,12 @@ use crate::stream::Stream;
 /// Threads of a block.
 const BLOCK: u32 = 256;
 
-/// Blocks of a grid, at most: in its first dimension, and in its second.
-const MOST_BLOCKS: u32 = 1 << 24;
-const MOST_ROWS: u32 = 65_535;
+/// Threads of a row of a block, in loops of several dimensions.
+const WIDTH: u32 = 32;
+
+/// Blocks of a grid, at most: in its first dimension, and in each of the others.
+const MOST_ACROSS: u32 = i32::MAX as u32;
+const MOST_DOWN: u32 = 65_535;
 
 /// Launches that may have failed, at most, before somebody is made to wait.
 const MOST_PENDING: usize = 4096;
@@ -79,7 +82,7 @@ pub enum Outcome {
 /// A grid of blocks of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Grid {
-    blocks: (u32, u32),
+    blocks: (u32, u32, u32),
     threads: (u32, u32),
 }
 
@@ -97,7 +100,8 @@ impl Program {
         device.check("loading a kernel", status)?;
         let mut program = Self { device, plan, module, tasks: Vec::new() };
         for task in &program.plan.tasks {
-            let name = CString::new(task.name.as_str()).map_err(|_| CudaError::Other("a task without a name".into()))?;
+            let name = CString::new(task.name.as_str())
+                .map_err(|_| CudaError::Other("a task without a name".into()))?;
             let (mut function, mut blocks) = (std::ptr::null_mut(), 0);
             let threads = if task.counts.is_empty() { 1 } else { BLOCK };
             // SAFETY: the module is loaded; the driver sets what is asked for.
@@ -122,7 +126,8 @@ impl Program {
         let attribute = |task: &Ready, which: c_int| {
             let mut value = 0;
             // SAFETY: the function is loaded; the driver sets the number.
-            let code = unsafe { (self.device.driver.function_attribute)(&raw mut value, which, task.function) };
+            let code =
+                unsafe { (self.device.driver.function_attribute)(&raw mut value, which, task.function) };
             self.device.check("asking for an attribute of a kernel", code)?;
             Ok(value.max(0) as u32)
         };
@@ -190,7 +195,8 @@ impl Program {
         let device = self.device;
         if !self.plan.mail.is_empty() && device.is_capturing(stream) {
             return Err(CudaError::Other(
-                "a kernel that returns, prints or checks something cannot be captured into a graph".to_owned(),
+                "a kernel that returns, prints or checks something cannot be captured into a graph"
+                    .to_owned(),
             ));
         }
         let frame = match self.plan.frame {
@@ -230,7 +236,7 @@ impl Program {
     #[inline]
     fn submit(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
         for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
-            let grid = Grid::of(plan, task.resident, slots);
+            let Some(grid) = Grid::of(plan, task.resident, slots) else { return Err(too_many()) };
             let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];
             // SAFETY: the function takes as many slots as there are, by value; whoever made the stream keeps it.
             let code = unsafe {
@@ -238,7 +244,7 @@ impl Program {
                     task.function,
                     grid.blocks.0,
                     grid.blocks.1,
-                    1,
+                    grid.blocks.2,
                     grid.threads.0,
                     grid.threads.1,
                     1,
@@ -254,6 +260,11 @@ impl Program {
     }
 }
 
+#[cold]
+fn too_many() -> CudaError {
+    CudaError::Other("a loop has more iterations than a device has threads for".to_owned())
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         if if_open().is_some() && self.device.enter().is_ok() {
@@ -264,32 +275,38 @@ impl Drop for Program {
 }
 
 impl Grid {
+    /// The grid for a task; nothing if no grid is large enough.
     #[inline]
-    fn of(plan: &TaskPlan, resident: u32, slots: &[u64]) -> Self {
+    fn of(plan: &TaskPlan, resident: u32, slots: &[u64]) -> Option<Self> {
         let Some((last, others)) = plan.counts.split_last() else {
-            return Self { blocks: (1, 1), threads: (1, 1) };
+            return Some(Self { blocks: (1, 1, 1), threads: (1, 1) });
         };
-        let most = if plan.reduces { resident } else { MOST_BLOCKS };
         let columns = last.of(slots).map(|count| count.max(1) as u64);
         if others.is_empty() {
-            let blocks = columns.map_or(resident, |count| blocks_for(count, BLOCK, most));
-            return Self { blocks: (blocks, 1), threads: (BLOCK, 1) };
+            let blocks = columns.map_or(u64::from(resident), |count| count.div_ceil(u64::from(BLOCK)));
+            let blocks = if plan.is_covered { blocks } else { blocks.min(u64::from(resident)) };
+            let across = u32::try_from(blocks).ok().filter(|across| *across <= MOST_ACROSS)?;
+            return Some(Self { blocks: (across, 1, 1), threads: (BLOCK, 1) });
         }
         let rows = others.iter().try_fold(1u64, |rows, count| {
             count.of(slots).map(|count| rows.saturating_mul(count.max(1) as u64))
         });
-        // A row of threads is as wide as a row of iterations, if that is short.
-        let width = columns.map_or(32, |count| count.min(u64::from(BLOCK)).next_power_of_two() as u32);
+        // Neighbours in both directions share what they read; short rows make narrow ones.
+        let width = columns.map_or(WIDTH, |count| count.min(u64::from(WIDTH)).next_power_of_two() as u32);
         let height = BLOCK / width;
-        let across = columns.map_or(1, |count| blocks_for(count, width, most));
-        let down = rows.map_or(resident, |count| blocks_for(count, height, MOST_ROWS));
-        let down = down.min((most / across).max(1)).min(MOST_ROWS);
-        Self { blocks: (across, down), threads: (width, height) }
+        let across = columns.map_or(1, |count| count.div_ceil(u64::from(width)));
+        let down = rows.map_or(u64::from(resident), |count| count.div_ceil(u64::from(height)));
+        if !plan.is_covered {
+            let across = across.min(u64::from(resident)) as u32;
+            let down = down.min(u64::from((resident / across).clamp(1, MOST_DOWN))) as u32;
+            return Some(Self { blocks: (across, down, 1), threads: (width, height) });
+        }
+        let across = u32::try_from(across).ok().filter(|across| *across <= MOST_ACROSS)?;
+        let deep =
+            u32::try_from(down.div_ceil(u64::from(MOST_DOWN))).ok().filter(|deep| *deep <= MOST_DOWN)?;
+        let down = down.min(u64::from(MOST_DOWN)) as u32;
+        Some(Self { blocks: (across, down, deep), threads: (width, height) })
     }
-}
-
-fn blocks_for(count: u64, each: u32, most: u32) -> u32 {
-    count.div_ceil(u64::from(each)).min(u64::from(most)) as u32
 }
 
 #[cfg(test)]
@@ -298,34 +315,42 @@ mod tests {
 
     use super::*;
 
-    fn grid(counts: &[i64], reduces: bool) -> Grid {
+    fn grid(counts: &[i64], is_covered: bool) -> Option<Grid> {
         let counts = counts.iter().map(|count| Count(vec![Step::Number(*count)])).collect();
-        Grid::of(&TaskPlan { name: String::new(), counts, reduces }, 1000, &[])
+        Grid::of(&TaskPlan { name: String::new(), counts, is_covered }, 1000, &[])
     }
 
     #[test]
     fn every_iteration_has_a_thread_and_every_grid_fits() {
-        let all = [0, 1, 2, 31, 32, 33, 255, 256, 257, 5000, 1 << 31, 1 << 40];
-        for reduces in [false, true] {
-            for first in all {
-                for second in all {
-                    for counts in [vec![first], vec![first, second], vec![3, first, second]] {
-                        let Grid { blocks, threads } = grid(&counts, reduces);
-                        assert_eq!(threads.0 * threads.1, BLOCK, "{counts:?}");
-                        assert!((1..=MOST_BLOCKS).contains(&blocks.0), "{counts:?}");
-                        assert!((1..=MOST_ROWS).contains(&blocks.1), "{counts:?}");
-                        assert!(!reduces || blocks.0 * blocks.1 <= 1000, "{counts:?}");
-                    }
+        let all = [0, 1, 2, 31, 32, 33, 255, 256, 257, 5000, 1 << 24, 1 << 31];
+        for first in all {
+            for second in all {
+                for counts in [vec![first], vec![first, second], vec![3, first, second]] {
+                    let Grid { blocks, threads } = grid(&counts, false).unwrap();
+                    assert_eq!(threads.0 * threads.1, BLOCK, "{counts:?}");
+                    assert!(blocks.0 * blocks.1 * blocks.2 <= 1000, "{counts:?}");
+                    let Some(Grid { blocks, threads }) = grid(&counts, true) else {
+                        assert!(counts.iter().product::<i64>() > 1 << 40, "{counts:?}");
+                        continue;
+                    };
+                    let rows: i64 = counts[..counts.len() - 1].iter().map(|count| (*count).max(1)).product();
+                    let columns = i64::from(blocks.0) * i64::from(threads.0);
+                    assert!(columns >= *counts.last().unwrap(), "{counts:?}");
+                    let down = i64::from(blocks.1) * i64::from(blocks.2) * i64::from(threads.1);
+                    assert!(down >= rows, "{counts:?}");
+                    assert!((1..=MOST_ACROSS).contains(&blocks.0), "{counts:?}");
+                    assert!((1..=MOST_DOWN).contains(&blocks.1) && (1..=MOST_DOWN).contains(&blocks.2));
                 }
             }
         }
-        assert_eq!(grid(&[1000], false), Grid { blocks: (4, 1), threads: (256, 1) });
-        assert_eq!(grid(&[1000, 3], false), Grid { blocks: (1, 16), threads: (4, 64) });
+        assert_eq!(grid(&[1000], true), Some(Grid { blocks: (4, 1, 1), threads: (256, 1) }));
+        assert_eq!(grid(&[1000, 3], true), Some(Grid { blocks: (1, 16, 1), threads: (4, 64) }));
     }
 
     #[test]
     fn what_the_host_cannot_tell_is_as_many_as_run_at_a_time() {
-        let unknown = TaskPlan { name: String::new(), counts: vec![Count::default()], reduces: false };
-        assert_eq!(Grid::of(&unknown, 1000, &[]), Grid { blocks: (1000, 1), threads: (256, 1) });
+        let unknown = TaskPlan { name: String::new(), counts: vec![Count::default()], is_covered: false };
+        let expected = Grid { blocks: (1000, 1, 1), threads: (256, 1) };
+        assert_eq!(Grid::of(&unknown, 1000, &[]), Some(expected));
     }
 }

@@ -127,9 +127,6 @@ mod tests {
             range(300, 300, true),
             range(300, 300, false),
         ];
-        assert_eq!(
-            merged(&ranges),
-            [(0, 10, false), (100, 250, true), (250, 260, false), (300, 300, true)]
-        );
+        assert_eq!(merged(&ranges), [(0, 10, false), (100, 250, true), (250, 260, false), (300, 300, true)]);
     }
 }

@@ -62,9 +62,9 @@ pub(crate) fn wait(py: Python<'_>, device: &'static device::Device) -> PyResult<
     }
 }
 
-/// Waits for all devices that are in use.
+/// Wait until everything that was launched on devices is done, and raise what went wrong there.
 #[pyfunction]
-pub(crate) fn _cuda_wait(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn sync(py: Python<'_>) -> PyResult<()> {
     let mut first = Ok(());
     for device in device::open_devices() {
         let outcome = wait(py, device);
@@ -107,7 +107,8 @@ pub(crate) fn _nvrtc_libraries(directory: PathBuf) -> Vec<PathBuf> {
 }
 
 fn open(py: Python<'_>, path: &Path) -> PyResult<Arc<Nvrtc>> {
-    let known = OPEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().get(path).cloned();
+    let known =
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().get(path).cloned();
     if let Some(known) = known {
         return Ok(known);
     }
@@ -162,9 +163,15 @@ impl DeviceProgram {
 /// Loads a kernel from verified bytes, with the plan that came with it.
 #[pyfunction]
 #[pyo3(signature = (code, plan, ordinal, /))]
-pub(crate) fn _load_program(py: Python<'_>, code: &[u8], plan: &str, ordinal: u32) -> PyResult<DeviceProgram> {
-    let plan: LaunchPlan = serde_json::from_str(plan)
-        .map_err(|error| PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}")))?;
+pub(crate) fn _load_program(
+    py: Python<'_>,
+    code: &[u8],
+    plan: &str,
+    ordinal: u32,
+) -> PyResult<DeviceProgram> {
+    let plan: LaunchPlan = serde_json::from_str(plan).map_err(|error| {
+        PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}"))
+    })?;
     let program = py.detach(|| Program::load(device::device(ordinal)?, code, plan));
     let program = program.map_err(|error| device_error(py, &error))?;
     Ok(DeviceProgram { program: Arc::new(program) })

@@ -200,7 +200,8 @@ fn lower_here<'py>(
     check(&kernel, "optimised")?;
     let (code, plan) = if is_cuda {
         let cuda = generate_cuda(&kernel);
-        let plan = serde_json::to_string(&cuda.plan).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let plan =
+            serde_json::to_string(&cuda.plan).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         (Code { text: cuda.text, slots: cuda.slots, results: cuda.results }, Some(plan))
     } else {
         (generate(&kernel), None)

@@ -45,8 +45,8 @@ mod _native {
     use crate::compile_time::{AnnotationValue, CompileTimeValue, FunctionValue, ParameterValue};
     #[pymodule_export]
     use crate::cuda::{
-        _cuda_capability, _cuda_devices, _cuda_wait, _load_program, _nvrtc_compile, _nvrtc_libraries,
-        _nvrtc_version, DeviceProgram,
+        _cuda_capability, _cuda_devices, _load_program, _nvrtc_compile, _nvrtc_libraries, _nvrtc_version,
+        DeviceProgram, sync,
     };
     #[pymodule_export]
     use crate::describe::Description;
@@ -78,9 +78,9 @@ mod _native {
     };
     #[pymodule_export]
     use crate::launch::{
-        _add_context, _add_entry, _array_spec, _cuda_array_spec, _dlpack_spec, _find_executable, _forget_contexts,
-        _has_context, _kernel_stats, _kernel_type, _last_executable, _make_kernel, _resume, _set_binder,
-        _set_target_type, CallSpec, CheckSpec, GuardSpec, OutputSpec, SlotSpec, SourceSpec,
+        _add_context, _add_entry, _array_spec, _cuda_array_spec, _dlpack_spec, _find_executable,
+        _forget_contexts, _has_context, _kernel_stats, _kernel_type, _last_executable, _make_kernel, _resume,
+        _set_binder, _set_target_type, CallSpec, CheckSpec, GuardSpec, OutputSpec, SlotSpec, SourceSpec,
     };
     #[pymodule_export]
     use crate::own_array::NdArray;

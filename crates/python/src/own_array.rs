@@ -377,7 +377,17 @@ impl NdArray {
             let (device, memory) = py.detach(allocate).map_err(|error| device_error(py, &error))?;
             let data = memory.address() as *mut u8;
             let memory = Memory::Device(memory);
-            return Ok(Self::made(scalar, ndim, shape, strides, data, memory, Some(device), dtype, needs_grad));
+            return Ok(Self::made(
+                scalar,
+                ndim,
+                shape,
+                strides,
+                data,
+                memory,
+                Some(device),
+                dtype,
+                needs_grad,
+            ));
         }
         let layout = Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).map_err(|_| too_large())?;
         // SAFETY: the layout has a size.
@@ -514,7 +524,9 @@ impl NdArray {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) && slf.get().device.is_some() {
-            return Err(PyValueError::new_err("an array on a device cannot be shared with NumPy, only copied"));
+            return Err(PyValueError::new_err(
+                "an array on a device cannot be shared with NumPy, only copied",
+            ));
         }
         let array = Self::to_numpy(slf)?;
         match dtype {
@@ -627,9 +639,8 @@ impl NdArray {
     #[pyo3(signature = (buffer, /))]
     fn copy_bytes(&self, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = buffer.py();
-        let expected = |found: usize| {
-            PyValueError::new_err(format!("expected {} bytes, found {found}", self.bytes()))
-        };
+        let expected =
+            |found: usize| PyValueError::new_err(format!("expected {} bytes, found {found}", self.bytes()));
         if let Ok(other) = buffer.cast::<Self>()
             && let Some(from) = other.get().device
         {

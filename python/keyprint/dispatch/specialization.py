@@ -269,9 +269,7 @@ class NativeCode:
             slots = [_slot(text, arguments) for text in self.slots]
         # What is used by its address in the code is owned as well, while the lock is let go of.
         held = _process_local_guards(arguments) if self.unlocks else None
-        return NativeCall(
-            self.address, slots, self._output(), keep=self, held=held, program=self.program
-        )
+        return NativeCall(self.address, slots, self._output(), keep=self, held=held, program=self.program)
 
     def _output(self) -> Output:
         if self.outcomes is not None:

@@ -56,7 +56,15 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     **{
         name: ("language.errors", name)
         for name in (
-            *("CompilerError", "DeviceError", "DeviceMemoryError", "KernelAssertionError", "KernelError", "KernelIndexError", "KernelNameError"),
+            *(
+                "CompilerError",
+                "DeviceError",
+                "DeviceMemoryError",
+                "KernelAssertionError",
+                "KernelError",
+                "KernelIndexError",
+                "KernelNameError",
+            ),
             *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError"),
         )
     },

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from .._native import _seed, _set_threads
+from .._native import _seed, _set_threads, sync
 from ..dispatch.specialization import LiveTarget, Target
+from .types.devices import number_of, places
 from .types.dtypes import defaults, scalar_of
 
 TYPE_CHECKING = False
@@ -22,11 +23,9 @@ __all__ = ["TARGET", "Settings", "cpu", "cuda", "current", "gpu", "init", "reset
 class Settings:
     """What was said to :func:`init`."""
 
-    __slots__ = ("arch", "cache", "cache_path", "contract", "debug", "fast_math", "march")
+    __slots__ = ("cache", "cache_path", "contract", "debug", "fast_math", "march")
 
     def __init__(self) -> None:
-        #: Where kernels run whose arrays do not decide it, and where arrays are made: `cpu`, or `cuda:0`.
-        self.arch = "cpu"
         self.debug = False
         self.fast_math = False
         #: Whether products and sums may be rounded once.
@@ -62,14 +61,8 @@ _LEFT_ALONE = frozenset(
 _stores: dict[str | None, Store] = {}
 
 
-def default_device() -> int | None:
-    """Return the CUDA device that arrays are made on unless a program says otherwise; nothing for the CPU."""
-    return None if current.arch == "cpu" else int(current.arch.partition(":")[2])
-
-
 def _target() -> Any:
-    device = default_device()
-    return _target_of(device)
+    return _target_of(places.default)
 
 
 def _target_of(device: int | None) -> Any:
@@ -164,7 +157,7 @@ def init(
     for name in others:
         if name not in _LEFT_ALONE:
             raise TypeError(f"`init` has no option `{name}`")
-    place = "cpu" if arch is None else arch_of(arch)
+    device = None if arch is None else number_of(arch)
     for name, given in (("default_ip", default_ip), ("default_fp", default_fp)):
         if given is not None and scalar_of(given) is None:
             raise TypeError(f"`{name}` is a type such as `kp.i64`, found {given!r}")
@@ -180,7 +173,7 @@ def init(
     for name, value in (("debug", debug), ("fast_math", fast_math), ("contract", contract), ("march", march)):
         if value is not None:
             setattr(current, name, value)
-    current.arch = place
+    places.default = device
     if cpu_max_num_threads is not None:
         _set_threads(cpu_max_num_threads)
     if random_seed is not None:
@@ -189,30 +182,6 @@ def init(
     current.cache_path = offline_cache_file_path
     # Another thread may have looked at settings that were half said.
     TARGET.reset()
-
-
-def arch_of(arch: Any) -> str:
-    """Return what a program calls a place, as it is kept: `cpu`, or `cuda:0`."""
-    kind, _, number = str(arch).partition(":")
-    if kind in ("cpu", "x64", "arm64") and not number:
-        return "cpu"
-    if kind not in ("cuda", "gpu") or not (number or "0").isdigit():
-        raise ValueError(
-            f"kernels run on the CPU and on CUDA devices, found {arch!r}\n"
-            'hint: write `arch=kp.cpu`, `arch=kp.cuda`, or `arch="cuda:1"`'
-        )
-    # Only whoever asks for a device needs it.
-    from .._native import _cuda_capability
-
-    _cuda_capability(int(number or "0"))
-    return f"cuda:{int(number or '0')}"
-
-
-def sync() -> None:
-    """Wait until everything that was launched on devices is done, and raise what went wrong there."""
-    from .._native import _cuda_wait
-
-    _cuda_wait()
 
 
 #: Where kernels run.
@@ -226,6 +195,7 @@ def reset() -> None:
     for name in Settings.__slots__:
         setattr(current, name, getattr(fresh, name))
     defaults.reset()
+    places.default = None
     _targets.clear()
     _set_threads(_threads())
     _seed(0)

@@ -20,6 +20,7 @@ if BACKEND == "emulated":
     import emulator
 
     os.environ.update(emulator.build())
+    os.environ.update(emulator.real_nvrtc())
 
 
 if BACKEND != "cpu":

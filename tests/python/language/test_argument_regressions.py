@@ -192,6 +192,7 @@ def test_lists_that_contain_themselves():
             work()
 
 
+@pytest.mark.cpu
 def test_buffers_that_are_asked_for_in_another_order():
     import ctypes
 

@@ -8,6 +8,8 @@ import keyprint as kp
 from keyprint.language.compile.toolchain import compile_c
 from keyprint.language.settings import TARGET
 
+pytestmark = pytest.mark.cpu
+
 ROOT = '__attribute__((visibility("default"))) float f(float x) { return __builtin_sqrtf(x); }\n'
 
 

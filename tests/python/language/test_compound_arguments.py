@@ -112,6 +112,7 @@ def test_deleting_and_adding_members():
     assert sim.x.tolist() == [4.5, 5.5, 6.5, 7.5]
 
 
+@pytest.mark.cpu
 def test_instances_and_arrays_are_not_kept_alive():
     sim = Sim()
     own = kp.ndarray(kp.f32, 4)
@@ -312,6 +313,7 @@ class Derived(Deep):
         return 3 * self.params.x[i]
 
 
+@pytest.mark.cpu
 def test_deep_nesting_cycles_and_fields():
     deep = Deep(2)
     deep.run()
@@ -325,6 +327,7 @@ def test_deep_nesting_cycles_and_fields():
     assert deep.f.to_numpy().tolist() == [7, 9, 11]
 
 
+@pytest.mark.cpu
 def test_inheritance():
     deep = Deep(2)
     deep.inner = Derived(1)
@@ -335,6 +338,7 @@ def test_inheritance():
     assert derived.f.to_numpy().tolist() == [104, 106, 108]
 
 
+@pytest.mark.cpu
 def test_fields_switch_the_store_off():
     Deep(2).run()
     seen = Deep.run.observations

@@ -14,6 +14,8 @@ import wrong_graphs
 import keyprint as kp
 from keyprint.language.errors import KERNEL_CODES
 
+pytestmark = pytest.mark.cpu
+
 X = np.zeros(4, np.float32)
 
 #: Programs that are wrong: code, part of the message, part of the hint, and the piece that the caret is under.

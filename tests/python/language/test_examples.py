@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.cpu
+
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
 
 

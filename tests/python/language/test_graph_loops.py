@@ -15,6 +15,8 @@ from graph_arrays import Number, Vector, number, zeros
 
 import keyprint as kp
 
+pytestmark = pytest.mark.cpu
+
 # -- Tasks -----------------------------------------------------------------------------------------
 
 

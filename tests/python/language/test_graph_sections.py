@@ -9,6 +9,8 @@ from graph_arrays import Number, Vector, number, zeros
 import keyprint as kp
 import keyprint.quadrants as qd
 
+pytestmark = pytest.mark.cpu
+
 # -- Sections --------------------------------------------------------------------------------------
 
 

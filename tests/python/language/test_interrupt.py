@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.cpu
+
 PROGRAM = """
 import os, signal, sys, threading, time
 import numpy as np

@@ -24,6 +24,7 @@ def copy(x: kp.types.NDArray, y: kp.types.NDArray):
         y[I] = x[I]
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 3, 4), (1, 2, 1, 2, 1, 2, 1, 2), (0,), (3, 0)])
 def test_round_trips(name, shape):
@@ -40,6 +41,7 @@ def test_round_trips(name, shape):
         assert np.array_equal(np.from_dlpack(y), wanted) or name == "bool"
 
 
+@pytest.mark.cpu
 def test_memory_is_shared():
     x = kp.ndarray(kp.f32, (2, 3))
     view = np.asarray(x)
@@ -202,6 +204,7 @@ def takes_field(f: kp.template(), g: kp.template()):
         f[I] = 2 * g[I]
 
 
+@pytest.mark.cpu
 def test_fields_as_arguments():
     a, b = kp.field(kp.f32, 3), kp.field(kp.f32, 3)
     a.fill(1)
@@ -279,6 +282,7 @@ def adds_one(x: kp.types.NDArray):
         x[I] += 1
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", DTYPES)
 def test_own_arrays_and_those_of_numpy_share_what_is_compiled(name):
     own, other = kp.ndarray(getattr(kp, name), 3), np.zeros(3, DTYPES[name])

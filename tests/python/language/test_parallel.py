@@ -277,6 +277,7 @@ def test_threads_launch_one_kernel():
     assert results == [True] * 8
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_child_has_threads_of_its_own():

@@ -75,6 +75,7 @@ def test_programs():
     qd.sync()
 
 
+@pytest.mark.cpu
 def test_names():
     for name in (
         "i8",
@@ -124,6 +125,7 @@ def dumped(heights: kp.types.NDArray[kp.f32, 1], gravity: kp.f32):
         heights[place] -= fallen
 
 
+@pytest.mark.cpu
 def test_every_stage_is_kept_for_people(monkeypatch, tmp_path):
     monkeypatch.setenv("KEYPRINT_DUMP", str(tmp_path / "dump"))
     kp.init(offline_cache=False)

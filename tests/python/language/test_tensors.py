@@ -184,7 +184,7 @@ def elements(x: kp.types.NDArray[vec3, 2], out: kp.types.NDArray[kp.f64, 1], k: 
         out[1] = x[0, 1].x + x[0, 1].y
 
 
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("own", [pytest.param(True, marks=pytest.mark.cpu), False])
 def test_elements_of_arrays(own):
     x = kp.ndarray(vec3, (2, 3)) if own else np.zeros((2, 3, 3))
     out = np.zeros(2)

@@ -57,12 +57,13 @@ pub struct TaskPlan {
     pub name: String,
     /// How many iterations, in each dimension, the last one fastest; none for a task of one thread.
     pub counts: Vec<Count>,
-    /// Whether its threads put shares together: then each is to have many iterations.
-    pub reduces: bool,
+    /// Whether each iteration has a thread of its own: the host knows how many there are. Otherwise threads go on until
+    /// all are done.
+    pub is_covered: bool,
 }
 
-/// How many iterations there are, as far as the host can tell. It decides how many threads there are and nothing
-/// else: tasks compute their bounds themselves.
+/// How many iterations there are, as far as the host can tell: it is what the device computes, or unknown. Tasks know
+/// their bounds themselves, so that there may be more threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count(pub Vec<Step>);
 
@@ -75,6 +76,8 @@ pub enum Step {
     Slot(usize),
     /// Replaces two numbers by what is computed of them.
     Compute(Op),
+    /// Keeps the lower 32 bits, with their sign.
+    Wrap,
 }
 
 /// What is computed of two numbers.
@@ -119,11 +122,20 @@ impl Count {
                         Op::Add => a.wrapping_add(b),
                         Op::Sub => a.wrapping_sub(b),
                         Op::Mul => a.wrapping_mul(b),
-                        Op::FloorDiv => a.checked_div_euclid(b).unwrap_or(0),
-                        Op::Mod => a.checked_rem_euclid(b).unwrap_or(0),
+                        // As devices have it: nothing divided by zero is anything.
+                        Op::FloorDiv if b == 0 => 0,
+                        Op::FloorDiv => {
+                            a.wrapping_div(b) - i64::from(a.wrapping_rem(b) != 0 && (a < 0) != (b < 0))
+                        }
+                        Op::Mod if b == 0 => 0,
+                        Op::Mod => (a.wrapping_rem(b) + b).wrapping_rem(b),
                         Op::Min => a.min(b),
                         Op::Max => a.max(b),
                     };
+                }
+                Step::Wrap => {
+                    let last = stack.get_mut(top.checked_sub(1)?)?;
+                    *last = i64::from(*last as i32);
                 }
             }
         }

@@ -117,7 +117,9 @@ impl<'k> Split<'k> {
         }
         mentioned.retain(|id| !own.contains(id));
         match self.tasks.last_mut() {
-            Some(Task { work: Work::Thread(statements), inside: known, mentioned: all }) if known == inside => {
+            Some(Task { work: Work::Thread(statements), inside: known, mentioned: all })
+                if known == inside =>
+            {
                 statements.push(statement);
                 all.extend(mentioned);
             }

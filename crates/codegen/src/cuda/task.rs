@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use keyprint_lang::ir::{
-    ArrayId, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Parallel, Part,
-    ScopeId, Statement,
+    ArrayId, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Parallel, Part, ScopeId, Statement,
 };
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
@@ -107,23 +106,12 @@ impl Writer<'_> {
         }
         let task_plan = match &task.work {
             Work::Grid(loop_stmt, at) => {
-                self.grid(loop_stmt, *at, plan);
-                let count = |(from, to): (&Expr, &Expr)| {
-                    let mut steps = Vec::new();
-                    let is_known = self.steps(to, split, &mut steps) && {
-                        let before = steps.len();
-                        let is_known = self.steps(from, split, &mut steps);
-                        if steps[before..] == [Step::Number(0)] {
-                            steps.truncate(before);
-                        } else {
-                            steps.push(Step::Compute(Op::Sub));
-                        }
-                        is_known
-                    };
-                    Count(if is_known { steps } else { Vec::new() })
-                };
-                let counts = loop_stmt.from.iter().zip(&loop_stmt.to).map(count).collect();
-                TaskPlan { name, counts, reduces: !loop_stmt.reductions.is_empty() }
+                let bounds = loop_stmt.from.iter().zip(&loop_stmt.to);
+                let counts: Vec<Count> = bounds.map(|(from, to)| self.count(from, to, split)).collect();
+                let is_known = counts.iter().all(|count| !count.0.is_empty());
+                let is_covered = is_known && loop_stmt.reductions.is_empty();
+                self.grid(loop_stmt, *at, plan, is_covered);
+                TaskPlan { name, counts, is_covered }
             }
             Work::Thread(statements) => {
                 if plan.random && statements.iter().any(|statement| draws(statement)) {
@@ -139,7 +127,7 @@ impl Writer<'_> {
                 self.level -= 1;
                 self.push("}");
                 self.push("kp_over:;");
-                TaskPlan { name, counts: Vec::new(), reduces: false }
+                TaskPlan { name, counts: Vec::new(), is_covered: true }
             }
         };
         self.level -= 1;
@@ -162,7 +150,7 @@ impl Writer<'_> {
     }
 
     /// A parallel loop: the last dimension along the threads of a row, the others along rows of threads.
-    fn grid(&mut self, loop_stmt: &Parallel, at: u32, plan: &LaunchPlan) {
+    fn grid(&mut self, loop_stmt: &Parallel, at: u32, plan: &LaunchPlan, is_covered: bool) {
         let last = loop_stmt.variables.len() - 1;
         let random = needs_random(&loop_stmt.body);
         for (at, (from, to)) in loop_stmt.from.iter().zip(&loop_stmt.to).enumerate() {
@@ -185,47 +173,35 @@ impl Writer<'_> {
         if last > 0 {
             let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
             self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
-            self.push("for (i64 kp_r = (i64)blockIdx.y * blockDim.y + threadIdx.y; kp_r < kp_rows; kp_r += (i64)gridDim.y * blockDim.y) {");
-            self.level += 1;
-            if last > 1 {
-                self.push("i64 kp_rest = kp_r;");
-            }
-            for at in (0..last).rev() {
-                let variable = loop_stmt.variables[at];
-                let (t, name) = (self.type_of(variable), self.local_name(variable));
-                if last == 1 {
-                    self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_r);"));
-                } else if at == 0 {
-                    self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_rest);"));
-                } else {
-                    // Dividing 64 bits takes long.
-                    self.push(&format!(
-                        "const i64 kp_q{at} = (u64)(kp_rest | kp_count{at}) >> 32 ? kp_rest / kp_count{at} : (i64)((u32)kp_rest / (u32)kp_count{at});"
-                    ));
-                    self.push(&format!(
-                        "const {t} {name} = ({t})(kp_from{at} + (kp_rest - kp_q{at} * kp_count{at}));"
-                    ));
-                    self.push(&format!("kp_rest = kp_q{at};"));
-                }
-            }
+            let first = "((i64)blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
+            self.begin_stride(
+                is_covered,
+                "kp_r",
+                first,
+                "kp_rows",
+                "(i64)gridDim.z * gridDim.y * blockDim.y",
+            );
+            self.rows(loop_stmt, last);
         }
         let variable = loop_stmt.variables[last];
         let (t, name) = (self.type_of(variable), self.local_name(variable));
-        self.push(&format!(
-            "for (i64 kp_c = (i64)blockIdx.x * blockDim.x + threadIdx.x; kp_c < kp_count{last}; kp_c += (i64)gridDim.x * blockDim.x) {{"
-        ));
-        self.level += 1;
+        let first = "(i64)blockIdx.x * blockDim.x + threadIdx.x";
+        self.begin_stride(
+            is_covered,
+            "kp_c",
+            first,
+            &format!("kp_count{last}"),
+            "(i64)gridDim.x * blockDim.x",
+        );
         self.push(&format!("const {t} {name} = ({t})(kp_from{last} + kp_c);"));
         if random {
             let row = if last > 0 { format!("kp_r * kp_count{last} + ") } else { String::new() };
             self.push(&format!("const u64 kp_at = (u64)({row}kp_c); u32 kp_n = 0;"));
         }
         self.block_inside(&loop_stmt.body);
-        self.level -= 1;
-        self.push("}");
-        if last > 0 {
+        for _ in 0..=usize::from(last > 0) {
             self.level -= 1;
-            self.push("}");
+            self.push(if is_covered { "} while (0);" } else { "}" });
         }
         self.push("kp_over:;");
         for reduction in &loop_stmt.reductions {
@@ -237,6 +213,60 @@ impl Writer<'_> {
             let target = self.target(&reduction.target);
             self.push(&format!("if (threadIdx.x == 0 && threadIdx.y == 0) {helper}(&{target}, {local});"));
         }
+    }
+
+    /// Begins what is done for one number, or for every so manieth until the end.
+    fn begin_stride(&mut self, is_covered: bool, name: &str, first: &str, end: &str, step: &str) {
+        self.push(&if is_covered {
+            // `continue` leaves it.
+            format!("const i64 {name} = {first}; if ({name} < {end}) do {{")
+        } else {
+            format!("for (i64 {name} = {first}; {name} < {end}; {name} += {step}) {{")
+        });
+        self.level += 1;
+    }
+
+    /// The variables of all dimensions but the last, by the number of the row.
+    fn rows(&mut self, loop_stmt: &Parallel, last: usize) {
+        if last > 1 {
+            self.push("i64 kp_rest = kp_r;");
+        }
+        for at in (0..last).rev() {
+            let variable = loop_stmt.variables[at];
+            let (t, name) = (self.type_of(variable), self.local_name(variable));
+            if last == 1 {
+                self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_r);"));
+            } else if at == 0 {
+                self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_rest);"));
+            } else {
+                // Dividing 64 bits takes long.
+                self.push(&format!(
+                    "const i64 kp_q{at} = (u64)(kp_rest | kp_count{at}) >> 32 ? kp_rest / kp_count{at} : (i64)((u32)kp_rest / (u32)kp_count{at});"
+                ));
+                self.push(&format!(
+                    "const {t} {name} = ({t})(kp_from{at} + (kp_rest - kp_q{at} * kp_count{at}));"
+                ));
+                self.push(&format!("kp_rest = kp_q{at};"));
+            }
+        }
+    }
+
+    /// How many iterations there are in a dimension, as far as the host can tell.
+    fn count(&self, from: &Expr, to: &Expr, split: &Split<'_>) -> Count {
+        let mut steps = Vec::new();
+        if !self.steps(to, split, &mut steps) {
+            return Count::default();
+        }
+        let before = steps.len();
+        if !self.steps(from, split, &mut steps) {
+            return Count::default();
+        }
+        if steps[before..] == [Step::Number(0)] {
+            steps.truncate(before);
+        } else {
+            steps.push(Step::Compute(Op::Sub));
+        }
+        Count(steps)
     }
 
     /// What the host computes to know a number; whether it can.
@@ -260,9 +290,9 @@ impl Writer<'_> {
                 },
             },
             Expr::Number(id) => {
-                let is_whole = self.kernel.numbers[*id as usize].scalar.is_int();
+                // Slots have numbers with a sign in 64 bits.
                 into.push(Step::Slot(self.slots.number(*id)));
-                is_whole
+                is_counted(self.kernel.numbers[*id as usize].scalar)
             }
             Expr::Local(id) if split.is_made_again.contains(id) => {
                 let made = split.made_again.iter().find_map(|statement| match &statement.kind {
@@ -272,23 +302,33 @@ impl Writer<'_> {
                 // Texts that grow with every variable are not worth it.
                 into.len() < 64 && made.is_some_and(|value| self.steps(value, split, into))
             }
-            Expr::Cast(to, value) if to.is_int() => {
-                !value.scalar(self.kernel).is_float() && self.steps(value, split, into)
+            Expr::Cast(to, value) if is_counted(*to) => {
+                let is_known = !value.scalar(self.kernel).is_float() && self.steps(value, split, into);
+                if *to == Scalar::I32 {
+                    into.push(Step::Wrap);
+                }
+                is_known
             }
             Expr::Binary(op, left, right) => {
                 let op = match op {
                     Binary::Add => Op::Add,
                     Binary::Sub => Op::Sub,
                     Binary::Mul => Op::Mul,
-                    Binary::FloorDiv | Binary::TruncDiv => Op::FloorDiv,
-                    Binary::Mod | Binary::TruncMod => Op::Mod,
+                    Binary::FloorDiv => Op::FloorDiv,
+                    Binary::Mod => Op::Mod,
                     Binary::Min => Op::Min,
                     Binary::Max => Op::Max,
                     _ => return false,
                 };
-                let is_whole = left.scalar(self.kernel).is_int();
-                let is_known = is_whole && self.steps(left, split, into) && self.steps(right, split, into);
+                let scalar = left.scalar(self.kernel);
+                let is_known = is_counted(scalar)
+                    && self.steps(left, split, into)
+                    && self.steps(right, split, into)
+                    && into.len() < 64;
                 into.push(Step::Compute(op));
+                if scalar == Scalar::I32 {
+                    into.push(Step::Wrap);
+                }
                 is_known
             }
             _ => false,
@@ -342,6 +382,11 @@ impl Writer<'_> {
             "{{ const u64 kp_values[] = {{{items}}}; kp_print(kp_mail + {place}, {which}, {count}, kp_values); }}"
         ));
     }
+}
+
+/// Whether the host counts with numbers of a type as devices do.
+fn is_counted(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::I32 | Scalar::I64)
 }
 
 /// Whether a statement draws numbers.

@@ -532,6 +532,21 @@ impl ArgumentGuard {
         }
     }
 
+    /// Whether an array that is asked what it is still is what it was: others are what they are.
+    ///
+    /// # Safety
+    ///
+    /// `value` is a live object.
+    pub(super) unsafe fn looks_again(&self, py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<bool> {
+        // SAFETY: as the caller promises; it is owned while it is asked.
+        let value = unsafe { Bound::from_borrowed_ptr(py, value) };
+        match &self.check {
+            Check::Exchange(tensor) => tensor.1.fits(&value),
+            Check::Cuda(array) => array.1.fits(&value),
+            _ => Ok(true),
+        }
+    }
+
     /// Whether finding out calls methods of tensors, which only run Python code if a program has put it in their way.
     pub(super) fn calls_tensors(&self) -> bool {
         matches!(self.check, Check::Exchange(..))

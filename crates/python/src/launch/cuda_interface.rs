@@ -43,10 +43,7 @@ pub(super) struct CudaSpec {
 
 impl CudaArray {
     /// What an array says of itself; nothing if it says nothing. `typestr` is compared with, if it is given.
-    fn of<'py>(
-        array: &Bound<'py, PyAny>,
-        typestr: Option<&str>,
-    ) -> PyResult<Option<(Self, Option<String>)>> {
+    fn of<'py>(array: &Bound<'py, PyAny>, typestr: Option<&str>) -> PyResult<Option<(Self, Option<String>)>> {
         let py = array.py();
         let Some(interface) = array.getattr_opt(intern!(py, "__cuda_array_interface__"))? else {
             return Ok(None);

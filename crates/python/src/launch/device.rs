@@ -46,7 +46,8 @@ impl DeviceCall {
         let is_own = |guard: usize| guards[guard].is_own_on_device();
         let stream = arrays.iter().map(|(_, guard, _)| *guard).find(|guard| is_tensor(*guard));
         let has_own = program.plan.has_fixed || arrays.iter().any(|(_, guard, _)| is_own(*guard));
-        let staged = arrays.into_iter().filter(|(_, guard, _)| !is_tensor(*guard) && !is_own(*guard)).collect();
+        let staged =
+            arrays.into_iter().filter(|(_, guard, _)| !is_tensor(*guard) && !is_own(*guard)).collect();
         Self { program, stream, has_own, staged }
     }
 

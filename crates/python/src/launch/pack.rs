@@ -205,6 +205,14 @@ impl NativeCall {
                 if !pass_quietly(py, guards, arguments, values) {
                     return Ok(None);
                 }
+                // Arrays that are asked what they are may be others by now.
+                for (guard, slot) in &self.slots {
+                    if matches!(slot, Slot::Array(_, Property::Address))
+                        && !guards[*guard].looks_again(py, values[*guard])?
+                    {
+                        return Ok(None);
+                    }
+                }
                 kept.extend(values.iter().map(own));
                 drop(before);
             }
@@ -240,9 +248,7 @@ impl NativeCall {
             }
             Code::Device(device) => {
                 // SAFETY: all of these slots were written above.
-                let block = unsafe {
-                    std::slice::from_raw_parts_mut(block.as_mut_ptr().cast::<u64>(), room)
-                };
+                let block = unsafe { std::slice::from_raw_parts_mut(block.as_mut_ptr().cast::<u64>(), room) };
                 // SAFETY: as above; the values are what the guards found.
                 unsafe { device.launch(py, block, guards, held, values, &self.keep)? }
             }

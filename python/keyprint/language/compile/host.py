@@ -24,12 +24,12 @@ from ...functions.access_paths import function_of, lookup
 from ..builtin import Builtin
 from ..errors import host_error
 from ..types.annotations import kind_of, type_value
+from ..types.devices import name_of_device
 from ..types.dtypes import BY_NAME, DType, TensorType, defaults, name_of, scalar_of
 from ..types.field import Field, StructField
 from ..types.postponed import annotations_of, evaluate
 from ..types.structs import Struct, StructType
 from ..types.tensors import Matrix, Vector
-from .placement import name_of_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

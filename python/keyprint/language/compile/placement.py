@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import KernelTypeError
+from ..types.devices import name_of_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,12 +12,7 @@ if TYPE_CHECKING:
 
     from ...dispatch.signatures.argument import Argument
 
-__all__ = ["device_of", "name_of_device"]
-
-
-def name_of_device(device: int | None) -> str:
-    """Return what people call a device."""
-    return "the CPU" if device is None else f"`cuda:{device}`"
+__all__ = ["device_of"]
 
 
 def device_of(arguments: Mapping[str, Argument]) -> int | None:

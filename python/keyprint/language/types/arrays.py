@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 from ..._native import NdArray
+from .devices import device_number
 from .dtypes import DType, TensorType, name_of, scalar_of
 
 TYPE_CHECKING = False
@@ -30,16 +31,6 @@ def element_of(dtype: Any) -> tuple[DType, tuple[int, ...], Any]:
             f"expected the type of the elements, found {dtype!r}\nhint: write `kp.f32`, `kp.types.vector(3, kp.f32)`"
         )
     return scalar, (), scalar
-
-
-def device_number(device: Any) -> int | None:
-    """Return the number of a CUDA device that a program names; nothing for the CPU."""
-    from ..settings import arch_of, default_device
-
-    if device is None:
-        return default_device()
-    place = arch_of(device)
-    return None if place == "cpu" else int(place.partition(":")[2])
 
 
 def ndarray(

@@ -11,7 +11,8 @@ import itertools
 
 from ..._native import NdArray
 from ...functions.registered import count_in_this_process
-from .arrays import device_number, element_of, shape_of
+from .arrays import element_of, shape_of
+from .devices import device_number
 from .dtypes import BY_NAME
 from .structs import Struct
 
