@@ -10,13 +10,15 @@ CRATES := --workspace --exclude keyprint-python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 SAY = @printf '\n\033[1m== %s\033[0m\n'
 
-.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons test-frameworks check-debug fuzz fuzz-keys fuzz-kernels clean
+.PHONY: help demo test bench setup site wheel check-rust check-python test-rust test-python test-all-pythons test-cuda bench-gpu test-frameworks check-debug fuzz fuzz-keys fuzz-kernels clean
 help:
 	@echo "make demo              build everything, run the main job"
 	@echo "make test              build everything, run every check"
 	@echo "make bench             all benchmarks, beside their peers, in one run; writes bench/report.md"
 	@echo "make site              the guides as a site, in target/site"
 	@echo "make wheel             a wheel and a source distribution in dist/, tried in empty environments"
+	@echo "make test-cuda         the tests of kernels on a real CUDA device, and under compute-sanitizer"
+	@echo "make bench-gpu         kernels and launches on a CUDA device, beside CUDA C and peers; writes bench/gpu.md"
 	@echo "make test-all-pythons  the Python tests on every CPython 3.10-3.13 found"
 	@echo "make check-debug       the Python tests on a build with all assertions and overflow checks"
 	@echo "make test-frameworks   tests beside torch, JAX, pandas and others, in an environment of their own"
@@ -91,6 +93,16 @@ check-python: setup
 test-python: setup
 	$(SAY) "Python: tests"
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8
+	$(SAY) "Python: the kernel language on an emulated CUDA device"
+	TEST_BACKEND=emulated $(BIN)/python -m pytest -q -n auto --maxprocesses 8 -r fE tests/python/language
+
+# The same on a real one, then beside other libraries on it, then under its checkers.
+test-cuda: setup
+	@PYTHON="$(CURDIR)/$(BIN)/python" tests/on_a_gpu
+
+bench-gpu: setup
+	$(SAY) "Benchmarks on a GPU"
+	$(BIN)/python bench/gpu.py
 
 test-all-pythons: setup
 	@BIN="$(CURDIR)/$(BIN)" tests/all_pythons

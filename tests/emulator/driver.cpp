@@ -415,6 +415,11 @@ Result cuEventRecord(Event *event, void *stream) {
   return put(stream, [=] { return happened->done = true, OK; });
 }
 Result cuEventQuery(Event *event) { return event->state->done ? OK : NOT_READY; }
+Result cuEventSynchronize(Event *event) {
+  ENTER
+  for (size_t at = 0; at < devices.size() && !event->state->done; ++at) drain(at, nullptr);
+  return here().lost;
+}
 Result cuEventElapsedTime(float *ms, Event *, Event *) { return *ms = 0.25f, OK; }
 Result cuEventDestroy_v2(Event *event) { return delete event, OK; }
 Result cuStreamWaitEvent(void *stream, Event *event, unsigned) {

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .judge import MODES, judge, make, report
+from .judge import ARCH, MODES, judge, make, report
 
 #: How many programs are compiled together.
 BATCH = 20
@@ -21,7 +21,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=12, help="how many rows of numbers each runs on")
     parser.add_argument("--mode", choices=list(MODES), help="all in turn, if not given")
     parser.add_argument("--show", type=int, default=5, help="how many differences are shrunk and shown")
+    parser.add_argument("--cuda", action="store_true", help="on a CUDA device, which has no graphs yet")
     options = parser.parse_args()
+    if options.cuda:
+        ARCH["arch"] = "cuda"
     begin, wrong, done = time.monotonic(), 0, 0
     modes = [
         "plain",
@@ -35,6 +38,7 @@ def main() -> int:
         "checkpoints",
         "fast math",
     ]
+    modes = [mode for mode in modes if not options.cuda or mode not in ("graph", "checkpoints")]
     with tempfile.TemporaryDirectory(prefix="keyprint-semantics-") as directory:
         for at in range(-(-options.programs // BATCH)):
             seed = options.first + at

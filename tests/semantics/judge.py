@@ -38,6 +38,9 @@ class Mode:
     debug: bool = False
 
 
+#: Where kernels run: what `init` is told besides.
+ARCH: dict[str, str] = {}
+
 MODES = {
     "plain": Mode("plain"),
     "serial": Mode("serial", serial=True),
@@ -147,7 +150,7 @@ def launch(
     raised = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kp.init(offline_cache=False, **mode.init)
+        kp.init(offline_cache=False, **ARCH, **mode.init)
         try:
             spec.loader.exec_module(module)
             module.k(*numbers, *arrays.values(), ints, floats, *more)

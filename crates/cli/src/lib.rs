@@ -16,7 +16,7 @@ mod progress;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -43,6 +43,8 @@ pub struct Context<'a> {
     pub err_is_terminal: bool,
     /// The time of day.
     pub now: SystemTime,
+    /// Where modules of Python are found, if Python runs this: packages there may have compilers.
+    pub modules: &'a [PathBuf],
 }
 
 /// Why a command could not be done.
@@ -71,7 +73,7 @@ impl Failure {
 type Done = Result<i32, Failure>;
 
 /// Runs the command line on the standard streams. `args` begins with the program's name.
-pub fn run_standard(args: impl IntoIterator<Item = OsString>) -> i32 {
+pub fn run_standard(args: impl IntoIterator<Item = OsString>, modules: &[PathBuf]) -> i32 {
     let (mut out, mut err, mut input) = (io::stdout(), io::stderr(), io::stdin());
     let (out_is_terminal, err_is_terminal) = (out.is_terminal(), err.is_terminal());
     let context = Context {
@@ -81,6 +83,7 @@ pub fn run_standard(args: impl IntoIterator<Item = OsString>) -> i32 {
         out_is_terminal,
         err_is_terminal,
         now: SystemTime::now(),
+        modules,
     };
     run(args, context)
 }
@@ -103,7 +106,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, context: Context<'_>) -> i3
     let mut output = Output::new(context.out, context.out_is_terminal, args.json, args.color);
     let done = {
         let mut progress = Progress::new(context.err, context.err_is_terminal);
-        dispatch(&args, context.input, &mut output, &mut progress, context.now)
+        dispatch(&args, context.input, &mut output, &mut progress, (context.now, context.modules))
     };
     let failure = match done {
         Ok(code) => match output.finish() {
@@ -129,7 +132,7 @@ fn dispatch(
     input: &mut dyn Read,
     output: &mut Output<'_>,
     progress: &mut Progress<'_>,
-    now: SystemTime,
+    (now, modules): (SystemTime, &[PathBuf]),
 ) -> Done {
     if let Command::Completions { shell } = &args.command {
         let mut script = Vec::new();
@@ -172,7 +175,7 @@ fn dispatch(
             commands::transfer::import(&store, file, *trust, input, output, progress)
         }
         Command::Path => commands::path::run(path.as_deref(), output),
-        Command::Doctor => commands::doctor::run(&store, output),
+        Command::Doctor => commands::doctor::run(&store, modules, output),
         Command::Completions { .. } => unreachable!("needs no store"),
     }
 }

@@ -1,5 +1,5 @@
 //! The program `keyprint`.
 
 fn main() {
-    std::process::exit(keyprint_cli::run_standard(std::env::args_os()));
+    std::process::exit(keyprint_cli::run_standard(std::env::args_os(), &[]));
 }

@@ -103,6 +103,7 @@ impl Fixture {
             input: &mut input,
             out_is_terminal: false,
             err_is_terminal: false,
+            modules: &[],
             now: at(0),
         };
         let code = run(arguments, context);
@@ -274,6 +275,7 @@ fn a_store_that_is_not_there_is_not_made() {
             input: &mut std::io::empty(),
             out_is_terminal: false,
             err_is_terminal: false,
+            modules: &[],
             now: at(0),
         };
         let words = std::iter::once("keyprint").chain(arguments.iter().copied()).map(OsString::from);

@@ -62,6 +62,8 @@ functions! {
     is_capturing = "cuStreamIsCapturing" (CUstream, *mut c_int);
     create_event = "cuEventCreate" (*mut CUevent, c_uint);
     record_event = "cuEventRecord" (CUevent, CUstream);
+    wait_until = "cuEventSynchronize" (CUevent);
+    elapsed = "cuEventElapsedTime" (*mut f32, CUevent, CUevent);
     destroy_event = "cuEventDestroy_v2" (CUevent);
     allocate = "cuMemAllocAsync" (*mut DevicePointer, usize, CUstream);
     free = "cuMemFreeAsync" (DevicePointer, CUstream);

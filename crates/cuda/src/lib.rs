@@ -3,7 +3,8 @@
 //! Nothing here is linked against CUDA: [`driver`] opens the driver when it is first asked for, [`nvrtc`] the compiler.
 //! A [`device`] has its primary context, which it shares with every other library of the process; [`memory`] is
 //! allocated in stream order; a [`program`] is a kernel that was loaded, and launches its tasks; [`mail`] is what a
-//! device writes for the host; [`stage`] takes arrays of the host along.
+//! device writes for the host; [`stage`] takes arrays of the host along; [`profile`] times launches, and [`cubin`] reads
+//! what code says of itself.
 //!
 //! # Invariants
 //!
@@ -13,12 +14,14 @@
 //!   waits for that ([`stream`]).
 //! - After a fork the child is told so; nothing of its parent's is touched, not even to release it.
 
+pub mod cubin;
 pub mod device;
 pub mod driver;
 pub mod error;
 pub mod mail;
 pub mod memory;
 pub mod nvrtc;
+pub mod profile;
 pub mod program;
 pub mod stage;
 pub mod stream;

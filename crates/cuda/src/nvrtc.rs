@@ -50,6 +50,31 @@ pub fn libraries_in(directory: &Path) -> Vec<PathBuf> {
     all.into_iter().rev().map(|(_, path)| path).collect()
 }
 
+/// Where packages of Python keep NVRTC, below the directories that modules are found in.
+const PACKAGES: [&str; 4] = ["nvidia/cuda_nvrtc/lib", "nvidia/cu13/lib", "nvidia/cu12/lib", "torch/lib"];
+
+/// Where toolkits keep it.
+const TOOLKIT: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"];
+
+/// Finds NVRTC: what `KEYPRINT_NVRTC` names and nothing else, if it is set; otherwise in a toolkit, or among packages in
+/// directories that modules of Python are found in.
+#[must_use]
+pub fn find(variable: &dyn Fn(&str) -> Option<String>, modules: &[PathBuf]) -> Option<PathBuf> {
+    if let Some(given) = variable("KEYPRINT_NVRTC").filter(|given| !given.is_empty()) {
+        let path = PathBuf::from(given);
+        return if path.is_dir() {
+            libraries_in(&path).into_iter().next()
+        } else {
+            path.exists().then_some(path)
+        };
+    }
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).filter(|home| !home.is_empty());
+    let homes = homes.chain(["/usr/local/cuda".to_owned()]);
+    let toolkits = homes.flat_map(|home| TOOLKIT.map(|part| Path::new(&home).join(part)));
+    let packages = PACKAGES.iter().flat_map(|package| modules.iter().map(move |module| module.join(package)));
+    toolkits.chain(packages).find_map(|directory| libraries_in(&directory).into_iter().next())
+}
+
 impl Nvrtc {
     /// Opens a library.
     ///

@@ -14,6 +14,7 @@ use crate::driver::if_open;
 use crate::error::CudaError;
 use crate::mail::{Mailbox, Pending};
 use crate::memory::DeviceMemory;
+use crate::profile;
 use crate::stream::Stream;
 
 /// Threads of a block.
@@ -38,6 +39,8 @@ const REGISTERS: c_int = 4;
 pub struct Program {
     /// The device that it is loaded on.
     pub device: &'static Device,
+    /// What people know it as.
+    pub name: String,
     /// How it is launched.
     pub plan: LaunchPlan,
     module: CUmodule,
@@ -92,13 +95,18 @@ impl Program {
     /// # Errors
     ///
     /// If the code is not for this device, or the context is lost.
-    pub fn load(device: &'static Device, code: &[u8], plan: LaunchPlan) -> Result<Self, CudaError> {
+    pub fn load(
+        device: &'static Device,
+        name: &str,
+        code: &[u8],
+        plan: LaunchPlan,
+    ) -> Result<Self, CudaError> {
         device.enter()?;
         let mut module = std::ptr::null_mut();
         // SAFETY: the code is whole, as whoever has verified it says.
         let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
         device.check("loading a kernel", status)?;
-        let mut program = Self { device, plan, module, tasks: Vec::new() };
+        let mut program = Self { device, name: name.to_owned(), plan, module, tasks: Vec::new() };
         for task in &program.plan.tasks {
             let name = CString::new(task.name.as_str())
                 .map_err(|_| CudaError::Other("a task without a name".into()))?;
@@ -235,6 +243,14 @@ impl Program {
 
     #[inline]
     fn submit(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
+        if profile::is_active() {
+            return profile::timed(self.device, stream, &self.name, || self.submit_tasks(slots, stream));
+        }
+        self.submit_tasks(slots, stream)
+    }
+
+    #[inline]
+    fn submit_tasks(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
         for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
             let Some(grid) = Grid::of(plan, task.resident, slots) else { return Err(too_many()) };
             let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];

@@ -6,6 +6,7 @@
 use cudarc::driver::sys::{CUevent, CUstream};
 
 use crate::device::Device;
+use crate::driver::if_open;
 use crate::error::CudaError;
 
 /// A stream, as the driver knows it; the default one is 0.
@@ -31,32 +32,55 @@ impl Stream {
 }
 
 /// Something that a stream gets to.
-struct Event<'d> {
-    device: &'d Device,
+pub(crate) struct Event {
+    device: &'static Device,
     handle: CUevent,
 }
+
+// SAFETY: the driver's handles may be used by any thread.
+unsafe impl Send for Event {}
 
 /// Nothing but the order counts.
 const WITHOUT_TIME: u32 = 2;
 
-impl<'d> Event<'d> {
-    fn record(device: &'d Device, stream: Stream) -> Result<Self, CudaError> {
+impl Event {
+    fn record(device: &'static Device, stream: Stream, flags: u32) -> Result<Self, CudaError> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the driver sets the handle; whoever made the stream keeps it.
         unsafe {
-            let code = (device.driver.create_event)(&raw mut handle, WITHOUT_TIME);
+            let code = (device.driver.create_event)(&raw mut handle, flags);
             device.check("ordering streams", code)?;
             let event = Self { device, handle };
             device.check("ordering streams", (device.driver.record_event)(handle, stream.handle()))?;
             Ok(event)
         }
     }
+
+    /// One that says when the stream got to it.
+    pub(crate) fn timed(device: &'static Device, stream: Stream) -> Result<Self, CudaError> {
+        Self::record(device, stream, 0)
+    }
+
+    /// How many milliseconds were between two; waits for them.
+    pub(crate) fn since(&self, earlier: &Self) -> Result<f32, CudaError> {
+        self.device.enter()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: both exist; the driver sets the number.
+        unsafe {
+            self.device.check("timing a launch", (self.device.driver.wait_until)(self.handle))?;
+            let code = (self.device.driver.elapsed)(&raw mut milliseconds, earlier.handle, self.handle);
+            self.device.check("timing a launch", code)?;
+        }
+        Ok(milliseconds)
+    }
 }
 
-impl Drop for Event<'_> {
+impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: the driver keeps what streams still wait for.
-        unsafe { (self.device.driver.destroy_event)(self.handle) };
+        if if_open().is_some() {
+            // SAFETY: the driver keeps what streams still wait for.
+            unsafe { (self.device.driver.destroy_event)(self.handle) };
+        }
     }
 }
 
@@ -66,11 +90,11 @@ impl Device {
     /// # Errors
     ///
     /// If the driver refuses.
-    pub fn order(&self, later: Stream, earlier: Stream) -> Result<(), CudaError> {
+    pub fn order(&'static self, later: Stream, earlier: Stream) -> Result<(), CudaError> {
         if later == earlier {
             return Ok(());
         }
-        let event = Event::record(self, earlier)?;
+        let event = Event::record(self, earlier, WITHOUT_TIME)?;
         // SAFETY: both exist.
         let code = unsafe { (self.driver.wait_for_event)(later.handle(), event.handle, 0) };
         self.check("ordering streams", code)

@@ -8,7 +8,7 @@ use keyprint_codegen::Status;
 use keyprint_codegen::cuda::LaunchPlan;
 use keyprint_cuda::nvrtc::{self, Nvrtc};
 use keyprint_cuda::program::Program;
-use keyprint_cuda::{CudaError, device, driver, mail};
+use keyprint_cuda::{CudaError, device, driver, mail, profile};
 use keyprint_runtime::failure;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -99,11 +99,25 @@ pub(crate) fn _cuda_capability(py: Python<'_>, ordinal: u32) -> PyResult<(u32, u
     py.detach(|| device::capability(ordinal)).map_err(|error| device_error(py, &error))
 }
 
-/// The libraries of NVRTC in a directory, the newest first.
+/// Finds NVRTC, with these environment variables; packages are looked for in directories that modules are found in.
 #[pyfunction]
-#[pyo3(signature = (directory, /))]
-pub(crate) fn _nvrtc_libraries(directory: PathBuf) -> Vec<PathBuf> {
-    nvrtc::libraries_in(&directory)
+#[pyo3(signature = (variables, modules, /))]
+pub(crate) fn _nvrtc_find(variables: HashMap<String, String>, modules: Vec<PathBuf>) -> Option<String> {
+    let path = nvrtc::find(&|name| variables.get(name).cloned(), &modules)?;
+    Some(path.to_string_lossy().into_owned())
+}
+
+/// Begins to time launches on devices.
+#[pyfunction]
+pub(crate) fn _begin_profile() {
+    profile::begin();
+}
+
+/// Ends it, and returns the name of the kernel and the milliseconds of each launch.
+#[pyfunction]
+pub(crate) fn _end_profile(py: Python<'_>) -> PyResult<Vec<(String, f32)>> {
+    let timed = py.detach(profile::end).map_err(|error| device_error(py, &error))?;
+    Ok(timed.into_iter().map(|launch| (launch.name, launch.milliseconds)).collect())
 }
 
 fn open(py: Python<'_>, path: &Path) -> PyResult<Arc<Nvrtc>> {
@@ -162,9 +176,10 @@ impl DeviceProgram {
 
 /// Loads a kernel from verified bytes, with the plan that came with it.
 #[pyfunction]
-#[pyo3(signature = (code, plan, ordinal, /))]
+#[pyo3(signature = (name, code, plan, ordinal, /))]
 pub(crate) fn _load_program(
     py: Python<'_>,
+    name: &str,
     code: &[u8],
     plan: &str,
     ordinal: u32,
@@ -172,7 +187,7 @@ pub(crate) fn _load_program(
     let plan: LaunchPlan = serde_json::from_str(plan).map_err(|error| {
         PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}"))
     })?;
-    let program = py.detach(|| Program::load(device::device(ordinal)?, code, plan));
+    let program = py.detach(|| Program::load(device::device(ordinal)?, name, code, plan));
     let program = program.map_err(|error| device_error(py, &error))?;
     Ok(DeviceProgram { program: Arc::new(program) })
 }

@@ -119,10 +119,24 @@ pub const CC: Variable = Variable {
     does: "the C compiler of the kernel language, with arguments if need be; otherwise `CC`, `cc`, `clang`, `gcc`",
 };
 
+/// The driver of CUDA devices.
+pub const CUDA_DRIVER: Variable = Variable {
+    name: "KEYPRINT_CUDA_DRIVER",
+    does: "the library of the CUDA driver, if it is another than `libcuda.so.1`",
+};
+
+/// Which NVRTC makes kernels for CUDA devices.
+pub const NVRTC: Variable = Variable {
+    name: "KEYPRINT_NVRTC",
+    does: "NVRTC, or its directory; otherwise a toolkit's (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`), the one of the \
+           packages `nvidia-cuda-nvrtc` or `nvidia-cuda-nvrtc-cu12`, or torch's",
+};
+
 /// Where stages of kernels are kept.
 pub const DUMP: Variable = Variable {
     name: "KEYPRINT_DUMP",
-    does: "a directory that keeps the IR and the C of every kernel that is compiled",
+    does: "a directory that keeps the IR and the C of every kernel that is compiled; for a device, the CUDA C++, the PTX \
+           and the code",
 };
 
 /// How many threads work on a loop.
@@ -139,10 +153,12 @@ pub const ALL: &[Variable] = &[
     CACHE_WAIT,
     CC,
     CONFIG_DIR,
+    CUDA_DRIVER,
     DISABLE,
     DUMP,
     EXPLAIN,
     LOG,
+    NVRTC,
     READONLY,
     RECACHE,
     THREADS,

@@ -53,15 +53,7 @@ class Compilation:
 
     def executable(self, context: Context, signature: Signature, key: Key) -> Any:
         """Return what runs for a key: it is loaded already, found in the store, or compiled."""
-        specialization = Specialization(
-            self._options.function,
-            self._options.name,
-            key,
-            signature.arguments,
-            context.env,
-            context.target,
-            lambda: self._text(context),
-        )
+        specialization = self._specialization(context, signature, key)
         is_local = context.resolution.is_process_local or signature.is_process_local
         store = None if is_local else self._options.store
         compiled = False
@@ -85,6 +77,26 @@ class Compilation:
         if was_loaded:
             self._last = "hit: in memory"
         return executable
+
+    def keep(self, context: Context, signature: Signature, key: Key, jit: Jit) -> None:
+        """Compile for a key and publish it, unless it is in the store; nothing is loaded."""
+        specialization = self._specialization(context, signature, key)
+
+        def compile() -> Any:
+            return self._compile(specialization, key, context, signature, is_kept=True)
+
+        jit.get(key, 0, self._options.store, compile, lambda output: output)
+
+    def _specialization(self, context: Context, signature: Signature, key: Key) -> Specialization:
+        return Specialization(
+            self._options.function,
+            self._options.name,
+            key,
+            signature.arguments,
+            context.env,
+            context.target,
+            lambda: self._text(context),
+        )
 
     def _compile(
         self,

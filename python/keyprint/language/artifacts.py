@@ -150,7 +150,7 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
         assert artifact.specialization is not None
         _, device = _identity_and_device(artifact.specialization.target)
         assert device is not None
-        loaded = program = _load_program(artifact[_CUBIN], plan, device)
+        loaded = program = _load_program(dispatcher.name, artifact[_CUBIN], plan, device)
         address = 0
     record = known["graph"]
     labels: list[Any] = []

@@ -152,6 +152,7 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
         compiled_by=[kernel, func],
         variant=variant,
     )
+    jitted._dispatcher.options.arguments.takes_any_array = True
     keeper.append(jitted._dispatcher)
     jitted.__dict__["_primal"] = _Primal(jitted._dispatcher)
     jitted.__dict__["graph"] = _Graph(jitted._dispatcher)

@@ -68,5 +68,7 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
             *("KernelRuntimeError", "KernelSyntaxError", "KernelTypeError"),
         )
     },
+    "compile": ("language.ahead", "compile"),
+    "profile": ("language.profile", "profile"),
     "math": ("language.mathematics", "math"),
 }

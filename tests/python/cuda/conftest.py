@@ -12,7 +12,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import emulator
-
 import keyprint as kp
 
 IS_REAL = os.environ.get("TEST_BACKEND") == "cuda"

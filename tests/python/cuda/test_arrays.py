@@ -71,7 +71,9 @@ def test_what_others_are_told():
 
 
 def test_there_is_no_room():
-    with pytest.raises(kp.DeviceMemoryError, match=r"out of memory: 4\.0 TiB were asked for, .* are free") as raised:
+    with pytest.raises(
+        kp.DeviceMemoryError, match=r"out of memory: 4\.0 TiB were asked for, .* are free"
+    ) as raised:
         kp.ndarray(kp.f32, 1 << 40)
     assert isinstance(raised.value, MemoryError)
     assert raised.value.code == "out-of-memory"

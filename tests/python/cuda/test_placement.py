@@ -131,7 +131,7 @@ def test_what_cannot_be_written_is_not():
     y = np.zeros(10, np.float32)
     add(x, y)
     assert y.tolist() == [1.0] * 10
-    with pytest.raises(kp.KernelError, match="read-only|cannot be changed|written"):
+    with pytest.raises(kp.KernelError, match="read-only"):
         add(y, x)
 
 
@@ -152,7 +152,9 @@ def test_fields_are_used_where_they_are():
     fill()
     assert here.to_numpy().tolist() == [0, 2, 4, 6]
     kp.init()
-    with pytest.raises(kp.KernelTypeError, match="the field `here` is on `cuda:0`, and this launch runs on the CPU"):
+    with pytest.raises(
+        kp.KernelTypeError, match="the field `here` is on `cuda:0`, and this launch runs on the CPU"
+    ):
         fill()
 
 

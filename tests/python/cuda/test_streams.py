@@ -47,7 +47,13 @@ class Foreign:
     @property
     def __cuda_array_interface__(self):
         stream = self.library.stream.value if self.says_stream else None
-        known = {"shape": (N,), "typestr": "<i4", "data": (self.address, False), "version": 3, "stream": stream}
+        known = {
+            "shape": (N,),
+            "typestr": "<i4",
+            "data": (self.address, False),
+            "version": 3,
+            "stream": stream,
+        }
         return {**known, **self.changes}
 
 
@@ -57,17 +63,17 @@ def library(variables):
     return Library(variables["KEYPRINT_CUDA_DRIVER"])
 
 
-I = kp.types.NDArray[kp.i32, 1]
+Whole = kp.types.NDArray[kp.i32, 1]
 
 
 @kp.kernel
-def copy(x: I, y: I):
+def copy(x: Whole, y: Whole):
     for i in x:
         y[i] = x[i]
 
 
 @kp.kernel
-def increase(x: I):
+def increase(x: Whole):
     for i in x:
         x[i] += 1
 

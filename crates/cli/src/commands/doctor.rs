@@ -4,13 +4,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
+use keyprint_cuda::nvrtc::{self, Nvrtc};
+use keyprint_cuda::{CudaError, device, driver};
 use keyprint_store::{Store, env};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::Done;
-use crate::humanize::{clean, shown, size};
+use crate::humanize::{clean, duration, shown, size};
 use crate::output::{Look, Output};
 
 /// How bad it is.
@@ -42,7 +45,7 @@ fn bad(check: &'static str, found: impl Into<String>, advice: impl Into<String>)
     Finding { check, grade: Grade::Bad, found: found.into(), advice: Some(advice.into()) }
 }
 
-pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
+pub(crate) fn run(store: &Store, modules: &[PathBuf], output: &mut Output<'_>) -> Done {
     let mut findings = Vec::new();
     match store.path() {
         None => findings.push(bad("directory", "there is none", "set KEYPRINT_CACHE_DIR")),
@@ -60,6 +63,7 @@ pub(crate) fn run(store: &Store, output: &mut Output<'_>) -> Done {
     findings.push(loading());
     findings.push(descriptors());
     findings.push(compiler());
+    findings.extend(devices(modules));
     findings.push(variables());
     let worst = findings.iter().map(|finding| finding.grade).max().unwrap_or(Grade::Good);
     if output.is_json() {
@@ -250,6 +254,51 @@ fn compiler() -> Finding {
         }
     }
     poor("compiler", "none of cc, gcc, clang", "only needed to compile kernels; a warm store works without")
+}
+
+/// The CUDA driver, its devices, and what compiles for them.
+fn devices(modules: &[PathBuf]) -> Vec<Finding> {
+    let driver = match driver::driver() {
+        Ok(driver) => driver,
+        Err(error @ CudaError::OldDriver { .. }) => {
+            return vec![poor("cuda", error.to_string(), error.hint())];
+        }
+        Err(error) => return vec![good("cuda", format!("not used: {error}"))],
+    };
+    let (major, minor) = (driver.version / 1000, driver.version % 1000 / 10);
+    let count = device::count().unwrap_or(0);
+    let mut findings = vec![good("cuda", format!("a driver of CUDA {major}.{minor}, {count} devices"))];
+    for ordinal in 0..count {
+        let begun = Instant::now();
+        let found = device::describe(ordinal).and_then(|(name, bytes)| {
+            let device = device::device(ordinal)?;
+            Ok((name, bytes, device.capability))
+        });
+        findings.push(match found {
+            Ok((name, bytes, (major, minor))) => good(
+                "device",
+                format!(
+                    "cuda:{ordinal}, {name}, compute capability {major}.{minor}, {}; its context took {}",
+                    size(bytes),
+                    duration(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+                ),
+            ),
+            Err(error) => bad("device", format!("cuda:{ordinal}: {error}"), error.hint()),
+        });
+    }
+    let path = nvrtc::find(&|name| std::env::var(name).ok(), modules);
+    findings.push(match path.map(|path| (Nvrtc::open(&path), path)) {
+        Some((Ok(nvrtc), path)) => {
+            good("nvrtc", format!("{}.{}: {}", nvrtc.version.0, nvrtc.version.1, shown(&path)))
+        }
+        Some((Err(error), _)) => bad("nvrtc", error.to_string(), error.hint()),
+        None => poor(
+            "nvrtc",
+            "there is none",
+            "only needed to compile kernels for devices (`pip install nvidia-cuda-nvrtc`); a warm store works without",
+        ),
+    });
+    findings
 }
 
 fn variables() -> Finding {

@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
-use keyprint_store::Store;
+use keyprint_cuda::cubin;
+use keyprint_cuda::program::TaskUse;
+use keyprint_key::Key;
+use keyprint_store::{Notes, Store};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
@@ -10,6 +13,18 @@ use crate::Done;
 use crate::find;
 use crate::humanize::{ago, clean, duration, from_millis, size, to_millis};
 use crate::output::{Look, Output, padding};
+
+/// The part of a kernel for a device.
+const CUBIN: &str = "kernel.cubin";
+
+/// What the tasks of a kernel for a device take of it.
+fn tasks(store: &Store, key: &Key, notes: &Notes) -> Vec<TaskUse> {
+    if !notes.parts.iter().any(|(name, _)| name == CUBIN) {
+        return Vec::new();
+    }
+    let entry = store.get(key);
+    entry.and_then(|entry| cubin::uses(entry.part(CUBIN)?)).unwrap_or_default()
+}
 
 pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: SystemTime) -> Done {
     let find::Found { listed, notes } = find::entry(store, key)?;
@@ -22,6 +37,9 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
             "used_ms": to_millis(listed.used),
             "parts": notes.parts.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes})).collect::<Vec<_>>(),
             "metadata_bytes": notes.metadata,
+            "tasks": tasks(store, &listed.key, &notes).iter().map(|task| json!({
+                "name": task.name, "registers": task.registers, "spilled": task.spilled, "shared": task.shared,
+            })).collect::<Vec<_>>(),
             "components": notes.manifest.components(),
         }));
         return Ok(0);
@@ -65,6 +83,15 @@ pub(crate) fn run(store: &Store, key: &str, output: &mut Output<'_>, now: System
     for (name, bytes) in &notes.parts {
         let name = clean(name);
         output.line(format!("  {name}{}  {}", padding(&name, width), size(*bytes)));
+    }
+    for task in tasks(store, &listed.key, &notes) {
+        output.line(format!(
+            "  {}: {} registers, {} spilled, {} shared",
+            clean(&task.name),
+            task.registers,
+            size(task.spilled.into()),
+            size(task.shared.into())
+        ));
     }
     if notes.metadata > 0 {
         output.line(format!("  and {} of notes", size(notes.metadata)));

@@ -66,25 +66,33 @@ impl DeviceCall {
         values: &[*mut ffi::PyObject],
         owner: &Py<PyAny>,
     ) -> PyResult<i32> {
+        // Whether a library whose arrays say nothing of streams may take their memory back at any time.
+        let mut is_unordered = false;
         let stream = match self.stream {
             None => Stream::OWN,
             Some(guard) => match (guards[guard].exchange(), guards[guard].cuda()) {
                 (Some(spec), _) => Stream::of(spec.stream(py)?),
                 (None, Some(spec)) => {
                     let stream = spec.described(values[guard]).and_then(|array| array.stream);
+                    is_unordered = stream.is_none();
                     Stream::of(stream.unwrap_or(0))
                 }
                 (None, None) => Stream::OWN,
             },
         };
-        if self.staged.is_empty() && !self.program.waits() && (stream == Stream::OWN || !self.has_own) {
+        let is_quick = self.staged.is_empty() && !self.program.waits() && !is_unordered;
+        if is_quick && (stream == Stream::OWN || !self.has_own) {
             let keep = || -> Box<dyn std::any::Any + Send> { Box::new(owner.clone_ref(py)) };
             // SAFETY: as the caller promises.
             let outcome = unsafe { self.program.launch(slots, &mut [], stream, keep) };
             return self.status(py, outcome);
         }
         // SAFETY: as the caller promises.
-        unsafe { self.launch_slowly(py, slots, held, values, stream, owner) }
+        let status = unsafe { self.launch_slowly(py, slots, held, values, stream, owner)? };
+        if is_unordered {
+            crate::cuda::wait(py, self.program.device)?;
+        }
+        Ok(status)
     }
 
     /// The same where the launch waits, takes arrays along, or is put between streams.

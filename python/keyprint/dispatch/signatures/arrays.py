@@ -53,6 +53,8 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
             argument.device, argument.device_id = device, device_id
             argument.type = type_name(value)
             argument.aligned = aligned if multiple else None
+            if maker.options.takes_any_array and not needs_grad:
+                _as_any(argument)
             return argument.guarded_by(guard)
     if hasattr(value, "__cuda_array_interface__"):
         interface = _cuda_array_spec(value)
@@ -63,6 +65,8 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
             if kind.__module__.startswith("jax"):
                 # Its arrays never change, whatever the protocol says.
                 argument.writable = False
+            if maker.options.takes_any_array:
+                _as_any(argument)
             return argument.guarded_by(guard)
     if not is_array(value):
         return None
@@ -74,6 +78,12 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
 
     argument = describe(value, multiple)
     return argument.guarded_by(maker.add_guard(source, Check.signature(signature, signature(value))))
+
+
+def _as_any(argument: Argument) -> None:
+    """Have an array count as one of NumPy, or of ours, that is laid out so."""
+    argument.type, argument.needs_grad = "numpy.ndarray", None
+    argument.writable = argument.writable is not False
 
 
 def take_beside_elements(

@@ -15,7 +15,7 @@ class ArgumentOptions:
 
     __slots__ = (
         *("absent_members", "align", "builders", "divisible", "members", "needed", "on_opaque"),
-        *("open_members", "scalars", "static", "templates"),
+        *("open_members", "scalars", "static", "takes_any_array", "templates"),
     )
 
     def __init__(
@@ -49,6 +49,8 @@ class ArgumentOptions:
         self.on_opaque = on_opaque
         #: Whether members that are not there are for the compiler to refuse.
         self.absent_members = absent_members
+        #: Whether arrays count by what they are, whichever library they are of.
+        self.takes_any_array = False
         #: Paths of numbers that count by value, because a compiler asked for them.
         self.needed: set[str] = set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..._native import _cuda_capability, _nvrtc_compile, _nvrtc_libraries, _nvrtc_version
+from ..._native import _cuda_capability, _nvrtc_compile, _nvrtc_find, _nvrtc_version
 from ...dispatch.specialization import Target
 from ...lazy import AWAY
 from ...store.keys import Key
@@ -14,7 +14,6 @@ from ..types.dtypes import defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, Final
 
     from ...store.stores import Store
@@ -24,34 +23,14 @@ __all__ = ["compile_cuda", "device_target", "find"]
 
 _TOOL: Final = ("keyprint-nvrtc", "1")
 
-#: Where packages of Python keep NVRTC, below the directories that modules are found in.
-_PACKAGES: Final = ("nvidia/cuda_nvrtc/lib", "nvidia/cu13/lib", "nvidia/cu12/lib", "torch/lib")
-
-#: Where toolkits keep it.
-_TOOLKIT: Final = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
-
-
-def _directories() -> Iterator[str]:
-    """Yield where NVRTC may be: toolkits first, then packages."""
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    for home in (*homes, "/usr/local/cuda"):
-        if home:
-            yield from (os.path.join(home, part) for part in _TOOLKIT)
-    for package in _PACKAGES:
-        yield from (os.path.join(place, package) for place in sys.path if place)
+#: What says where NVRTC is.
+_VARIABLES: Final = ("KEYPRINT_NVRTC", "CUDA_HOME", "CUDA_PATH")
 
 
 def find() -> str | None:
     """Return the path of NVRTC; nothing if there is none."""
-    given = os.environ.get("KEYPRINT_NVRTC")
-    if given:
-        if os.path.isdir(given):
-            return next((str(path) for path in _nvrtc_libraries(given)), None)
-        return given if os.path.exists(given) else None
-    for directory in _directories():
-        for path in _nvrtc_libraries(directory):
-            return str(path)
-    return None
+    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    return _nvrtc_find(variables, [place for place in sys.path if place])
 
 
 def device_target(settings: Settings, store: Store | None, device: int) -> Target:
