@@ -125,8 +125,8 @@ template <class T> T *zeros(long count) {
 }  // namespace
 
 extern "C" {
-// Microseconds until a launch returns: of one kernel with its arguments in one struct, a hundred at a time.
-double launch_us(int rounds) {
+// Microseconds until a launch returns: of one kernel with its arguments in one struct, so many at a time.
+double launch_us(int rounds, int batch) {
   Slots slots = {{(unsigned long long)zeros<float>(16)}};
   CUfunction function;
   cudaFunction_t handle;
@@ -137,8 +137,8 @@ double launch_us(int rounds) {
   for (int at = 0; at < rounds; ++at) {
     cudaDeviceSynchronize();
     const double begun = now();
-    for (int k = 0; k < 100; ++k) cuLaunchKernel(function, 1, 1, 1, 256, 1, 1, 0, 0, arguments, 0);
-    all.push_back((now() - begun) / 100 * 1e6);
+    for (int k = 0; k < batch; ++k) cuLaunchKernel(function, 1, 1, 1, 256, 1, 1, 0, 0, arguments, 0);
+    all.push_back((now() - begun) / batch * 1e6);
   }
   cudaDeviceSynchronize();
   return median(all);

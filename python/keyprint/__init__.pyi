@@ -95,7 +95,10 @@ from .fingerprints import rule as rule
 from .fingerprints.metadata import no_fingerprint as no_fingerprint
 from .functions.key import FunctionKey as FunctionKey
 from .functions.packages import Packages as Packages
+from .language.ahead import compile as compile
 from .language.errors import CompilerError as CompilerError
+from .language.errors import DeviceError as DeviceError
+from .language.errors import DeviceMemoryError as DeviceMemoryError
 from .language.errors import KernelAssertionError as KernelAssertionError
 from .language.errors import KernelError as KernelError
 from .language.errors import KernelIndexError as KernelIndexError
@@ -108,8 +111,13 @@ from .language.graph.task_graph import TaskGraph as TaskGraph
 from .language.kernel import Func as Func
 from .language.kernel import func as func
 from .language.kernel import kernel as kernel
+from .language.profile import profile as profile
+from .language.settings import cpu as cpu
+from .language.settings import cuda as cuda
+from .language.settings import gpu as gpu
 from .language.settings import init as init
 from .language.settings import reset as reset
+from .language.settings import sync as sync
 from .language.types.arrays import asarray as asarray
 from .language.types.arrays import ndarray as ndarray
 from .language.types.data_oriented import FIELD_METADATA_CACHE_VALUE as FIELD_METADATA_CACHE_VALUE

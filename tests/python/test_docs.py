@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -31,8 +32,19 @@ def test_there_are_examples() -> None:
 def test_examples_run(name: str, block: str, tmp_path: Path) -> None:
     example = tmp_path / "example.py"
     example.write_text(block)
+    environment = dict(os.environ)
+    if name.startswith("cuda.md"):
+        # Devices are emulated.
+        import emulator
+
+        environment |= {**emulator.build(), "KEYPRINT_CACHE_DIR": str(tmp_path / "store")}
     done = subprocess.run(
-        [sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(example)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
 

@@ -122,14 +122,14 @@ impl CFunctions {
             (Binary::FloorDiv, _, true) => format!(
                 "if (b == 0) return 0; if (b == -1) return {}; {t} q = ({t})(a / b); \
                  return ({t})(q - ((a % b != 0) & ((a < 0) != (b < 0))));",
-                wrapping(scalar, "0", "-", "a")
+                wrapping(self.dialect, scalar, "0", "-", "a")
             ),
             (Binary::Mod, _, true) => format!(
                 "if (b == 0 || b == -1) return 0; {t} r = ({t})(a % b); \
                  return ({t})((r != 0) & ((r < 0) != (b < 0)) ? r + b : r);"
             ),
             (Binary::TruncDiv, _, true) => {
-                let negative = wrapping(scalar, "0", "-", "a");
+                let negative = wrapping(self.dialect, scalar, "0", "-", "a");
                 format!("if (b == 0) return 0; if (b == -1) return {negative}; return ({t})(a / b);")
             }
             (Binary::TruncMod, _, true) => format!("return b == 0 || b == -1 ? 0 : ({t})(a % b);"),
@@ -146,7 +146,10 @@ impl CFunctions {
                 } else {
                     ""
                 };
-                let (product, square) = (wrapping(scalar, "r", "*", "a"), wrapping(scalar, "a", "*", "a"));
+                let (product, square) = (
+                    wrapping(self.dialect, scalar, "r", "*", "a"),
+                    wrapping(self.dialect, scalar, "a", "*", "a"),
+                );
                 format!(
                     "{negative}{t} r = 1; while (b) {{ if (b & 1) r = {product}; a = {square}; b >>= 1; }} return r;"
                 )
@@ -215,9 +218,11 @@ impl CFunctions {
     pub(crate) fn absolute(&mut self, scalar: Scalar) -> String {
         let (t, bits, begin) = (self.type_of(scalar), scalar.bits(), self.dialect.function());
         if self.dialect == Dialect::Cuda && bits < 32 {
-            // NVRTC 12 and 13 forget that the smallest of 16 bits stays negative, unless it is made narrow again.
+            // NVRTC forgets that the smallest of 16 bits stays negative.
             return self.add(format!("kp_abs_{}", scalar.name()), |name| {
-                format!("{begin} {t} {name}({t} a) {{ const i32 w = a; return ({t})(w < 0 ? 0 - w : w); }}\n")
+                format!(
+                    "{begin} {t} {name}({t} a) {{ const i32 w = a; return ({t})kp_opaque(w < 0 ? 0 - w : w); }}\n"
+                )
             });
         }
         self.add(format!("kp_abs_{}", scalar.name()), |name| {
@@ -261,7 +266,7 @@ impl CFunctions {
                 )
             });
         }
-        let new = changed(op, scalar, wide, t, w);
+        let new = changed(self.dialect, op, scalar, wide, t, w);
         let bits = scalar.bits();
         self.add(name, |name| {
             format!(
@@ -303,21 +308,28 @@ impl CFunctions {
 }
 
 /// What a change in the type of what it is changed with makes of `f`, by `v`.
-pub(crate) fn changed(op: AtomicOp, scalar: Scalar, wide: Scalar, t: &str, w: &str) -> String {
+pub(crate) fn changed(
+    dialect: Dialect,
+    op: AtomicOp,
+    scalar: Scalar,
+    wide: Scalar,
+    t: &str,
+    w: &str,
+) -> String {
     match (scalar == wide, scalar) {
-        (true, _) => combined(op, scalar, "f", "v"),
-        (false, Scalar::Bool) => format!("({} != 0)", combined(op, wide, &format!("({w})f"), "v")),
-        (false, _) => format!("({t}){}", combined(op, wide, &format!("({w})f"), "v")),
+        (true, _) => combined(dialect, op, scalar, "f", "v"),
+        (false, Scalar::Bool) => format!("({} != 0)", combined(dialect, op, wide, &format!("({w})f"), "v")),
+        (false, _) => format!("({t}){}", combined(dialect, op, wide, &format!("({w})f"), "v")),
     }
 }
 
 /// What an operation makes of two numbers, as C.
-pub(crate) fn combined(op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String {
+pub(crate) fn combined(dialect: Dialect, op: AtomicOp, scalar: Scalar, a: &str, b: &str) -> String {
     let t = if scalar == Scalar::Bool { "u8" } else { scalar.name() };
     let value = match op {
         AtomicOp::Add if scalar == Scalar::Bool => return format!("({a} | {b})"),
-        AtomicOp::Add if scalar.is_int() => return wrapping(scalar, a, "+", b),
-        AtomicOp::Mul if scalar.is_int() => return wrapping(scalar, a, "*", b),
+        AtomicOp::Add if scalar.is_int() => return wrapping(dialect, scalar, a, "+", b),
+        AtomicOp::Mul if scalar.is_int() => return wrapping(dialect, scalar, a, "*", b),
         AtomicOp::Add => format!("{a} + {b}"),
         AtomicOp::Mul => format!("{a} * {b}"),
         AtomicOp::Min => format!("{b} < {a} ? {b} : {a}"),

@@ -171,7 +171,7 @@ impl Writer<'_> {
             Unary::Not => format!("(!{value})"),
             Unary::BitNot => format!("(({t})~{value})"),
             Unary::Neg if scalar.is_float() => format!("(-{value})"),
-            Unary::Neg => wrapping(scalar, "0", "-", &value),
+            Unary::Neg => wrapping(self.functions.dialect, scalar, "0", "-", &value),
             Unary::Abs if scalar.is_float() => {
                 format!("{}fabs{}({value})", self.functions.dialect.library(), suffix(scalar))
             }
@@ -225,7 +225,7 @@ impl Writer<'_> {
                 // C computes with at least 32 bits.
                 if scalar.bits() < 32 { format!("(({}){text})", scalar.name()) } else { text }
             } else {
-                wrapping(scalar, &left, sign, &right)
+                wrapping(Dialect::Cuda, scalar, &left, sign, &right)
             };
         }
         let text = format!("({} {sign} {})", self.expr(left), self.expr(right));
@@ -280,10 +280,13 @@ impl Writer<'_> {
 }
 
 /// What two whole numbers are together, as C whose compiler believes that nothing overflows: signs are put aside.
-pub(crate) fn wrapping(scalar: Scalar, left: &str, sign: &str, right: &str) -> String {
+pub(crate) fn wrapping(dialect: Dialect, scalar: Scalar, left: &str, sign: &str, right: &str) -> String {
     let t = scalar.name();
     let bits = scalar.bits().max(32);
-    format!("(({t})((u{bits}){left} {sign} (u{bits}){right}))")
+    let text = format!("(u{bits}){left} {sign} (u{bits}){right}");
+    // NVRTC forgets that the negative of the smallest number of 16 bits is itself, if it sees a negative.
+    let is_hidden = dialect == Dialect::Cuda && scalar.is_signed() && scalar.bits() < 32 && sign != "+";
+    if is_hidden { format!("(({t})kp_opaque((i32)({text})))") } else { format!("(({t})({text}))") }
 }
 
 /// A name that C takes, from whatever the program calls something.

@@ -7,6 +7,9 @@ use crate::driver::{DevicePointer, if_open};
 use crate::error::{CudaError, OUT_OF_MEMORY};
 use crate::stream::Stream;
 
+/// Memory has multiples of this many bytes: devices change words of 32 bits, and read 16 bytes at a time.
+const GRAIN: usize = 16;
+
 /// Memory that is given back when this is dropped, once everything that was launched before is done.
 pub struct DeviceMemory {
     /// The device.
@@ -24,8 +27,7 @@ impl DeviceMemory {
     /// If there is no room.
     pub fn new(device: &'static Device, bytes: usize, stream: Stream) -> Result<Self, CudaError> {
         device.enter()?;
-        // Devices change words of 32 bits, and read 16 bytes at a time.
-        let room = bytes.max(1).next_multiple_of(16);
+        let room = bytes.max(1).next_multiple_of(GRAIN);
         let mut address = 0;
         // SAFETY: the driver sets the address.
         let mut ask = || unsafe { (device.driver.allocate)(&raw mut address, room, stream.handle()) };
@@ -48,8 +50,10 @@ impl DeviceMemory {
     ///
     /// If there is no room.
     pub fn zeroed(device: &'static Device, bytes: usize, stream: Stream) -> Result<Self, CudaError> {
-        let memory = Self::new(device, bytes, stream)?;
+        // What is behind it, too: narrow elements are changed with their neighbours.
+        let mut memory = Self::new(device, bytes.max(1).next_multiple_of(GRAIN), stream)?;
         memory.fill_bytes(0)?;
+        memory.bytes = bytes;
         Ok(memory)
     }
 

@@ -21,7 +21,7 @@ use crate::stream::Stream;
 const BLOCK: u32 = 256;
 
 /// Threads of a row of a block, in loops of several dimensions.
-const WIDTH: u32 = 32;
+const WIDTH: u32 = 64;
 
 /// Blocks of a grid, at most: in its first dimension, and in each of the others.
 const MOST_ACROSS: u32 = i32::MAX as u32;

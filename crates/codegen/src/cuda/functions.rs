@@ -20,7 +20,7 @@ impl CFunctions {
                 )
             });
         }
-        let new = changed(op, scalar, wide, t, w);
+        let new = changed(self.dialect, op, scalar, wide, t, w);
         // What changes nothing is not written.
         let keeps = match op {
             AtomicOp::Min if scalar == wide => "if (!(v < f)) return f; ",
@@ -52,7 +52,7 @@ impl CFunctions {
     /// The same for a variable that only one thread knows.
     pub(crate) fn plain_change(&mut self, op: AtomicOp, scalar: Scalar, wide: Scalar) -> String {
         let (t, w, begin) = (self.type_of(scalar), self.type_of(wide), self.dialect.function());
-        let new = changed(op, scalar, wide, t, w);
+        let new = changed(self.dialect, op, scalar, wide, t, w);
         self.add(format!("kp_change_{}_{}_by_{}", op.name(), scalar.name(), wide.name()), |name| {
             format!("{begin} {t} {name}({t} *p, {w} v) {{ {t} f = *p; *p = {new}; return f; }}\n")
         })
@@ -63,7 +63,7 @@ impl CFunctions {
         let (t, begin) = (self.type_of(scalar), self.dialect.function());
         // Narrow numbers travel as wider ones.
         let (to, back) = if scalar.bits() < 32 { ("(i32)", format!("({t})")) } else { ("", String::new()) };
-        let fold = combined(op, scalar, "v", "o");
+        let fold = combined(self.dialect, op, scalar, "v", "o");
         self.add(format!("kp_block_{}_{}", op.name(), scalar.name()), |name| {
             format!(
                 "{begin} {t} {name}({t} v) {{\n  __shared__ {t} shares[32];\n  \

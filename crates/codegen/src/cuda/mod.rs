@@ -85,7 +85,7 @@ pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
     CudaCode { text, slots: slots.list, results: kernel.results.clone(), plan }
 }
 
-const PRELUDE: &str = r"
+const PRELUDE: &str = r#"
 typedef signed char i8;
 typedef short i16;
 typedef int i32;
@@ -98,7 +98,8 @@ typedef float f32;
 typedef double f64;
 #define KP_INF_F32 __int_as_float(0x7f800000)
 #define KP_INF_F64 __longlong_as_double(0x7ff0000000000000LL)
-";
+static __device__ __forceinline__ i32 kp_opaque(i32 x) { asm("" : "+r"(x)); return x; }
+"#;
 
 /// Halves are for storing: what is computed is computed with more bits. A double is made narrower in two steps, of
 /// which the first leaves a trace of what it drops, so that it is rounded once.
