@@ -108,3 +108,34 @@ def test_layouts_count_in_jit() -> None:
         kernel(argument)
     assert [spec.arguments["x"].layout for spec in compiled] == ["C", "F", "S"]
     assert np.asarray(tensor).shape == (2, 3)
+
+
+@kp.kernel
+def increase(x: kp.types.NDArray[kp.f32, 1]):
+    for i in x:
+        x[i] += 1
+
+
+def test_tensors_that_mean_something_else_are_refused_whatever_came_before(monkeypatch, tmp_path):
+    monkeypatch.setenv("KEYPRINT_CACHE_DIR", str(tmp_path))
+    plain = torch.zeros(4)
+    increase(plain)
+    assert plain.tolist() == [1] * 4
+    for meant in (torch._neg_view(plain), torch.conj(torch.ones(4, dtype=torch.complex64)).imag):
+        with pytest.raises(TypeError, match="negative bit"):
+            increase(meant)
+    increase(plain[1:3])
+    assert plain.tolist() == [1, 2, 2, 1]
+    increase(plain.detach())
+    plain.requires_grad_()
+    with pytest.raises(kp.KernelTypeError, match="autograd"):
+        increase(plain)
+    plain.requires_grad_(False)
+    increase(plain)
+    assert plain.tolist() == [3, 4, 4, 3]
+    with torch.inference_mode():
+        made = torch.zeros(2)
+        increase(made)
+        assert made.tolist() == [1, 1]
+    with pytest.raises(TypeError, match="no memory"):
+        increase(torch._efficientzerotensor((4,)))

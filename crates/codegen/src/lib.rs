@@ -1,4 +1,4 @@
-//! The kernel language's IR as C11, for the CPU: pure text.
+//! The kernel language's IR as C11 for the CPU, and as CUDA C++ for devices ([`cuda`]): pure text.
 //!
 //! [`generate`] writes a kernel as a C file without any header: an entry point, which runs what is in
 //! order, and a function for each parallel loop, which the runtime calls with pieces of it. The names are
@@ -21,6 +21,7 @@
 //! | `tick` | loops in order, and how they can be interrupted |
 //! | `task` | parallel loops: what they capture, how they are split |
 //! | `graph` | loops, gates and sections of graphs |
+//! | [`cuda`] | kernels for devices |
 //!
 //! # Invariants
 //!

@@ -1,7 +1,7 @@
 //! Kernels for devices, as CUDA C++ without any header.
 //!
-//! Expressions and statements are those of the CPU; what differs is the task. [`split`] takes a body apart into tasks,
-//! [`task`] writes each as a function of its own, [`functions`] has what devices do otherwise, and [`plan`] is what
+//! Expressions and statements are those of the CPU; what differs is the task. `split` takes a body apart into tasks,
+//! `task` writes each as a function of its own, `functions` has what devices do otherwise, and `plan` is what
 //! the host must know to launch it all.
 //!
 //! A task takes all slots as one struct by value. Behind those of the call are three that the host adds: the address

@@ -8,6 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
+use super::torch_layout::TorchLayout;
 use crate::interned::intern;
 use crate::ndarray::{self, ALIGNED, ArrayHead, C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE};
 use keyprint_array::Alignment;
@@ -106,6 +107,8 @@ pub(super) struct ExchangeSpec {
     needs_grad: Option<bool>,
     /// Whether instances may be meant with another sign, or conjugated: what is in memory is not what they are.
     has_marks: bool,
+    /// Where instances keep that, if it is known.
+    layout: Option<TorchLayout>,
     alignment: Alignment,
     /// The tensor that was looked at last; the object is only compared.
     last: Cell<(*mut ffi::PyObject, DlTensor)>,
@@ -143,6 +146,7 @@ impl ExchangeSpec {
         Ok(Some(Self {
             tensor_from,
             has_marks,
+            layout: if has_marks { TorchLayout::of(&array.get_type()) } else { None },
             spec: tensor.spec(),
             device_id: tensor.device_id,
             current_stream,
@@ -162,16 +166,28 @@ impl ExchangeSpec {
     /// Whether a tensor is described by this.
     pub(super) fn fits(&self, array: &Bound<'_, PyAny>) -> PyResult<bool> {
         let tensor = read(array.py(), self.tensor_from, array.as_ptr())?;
+        let fits = tensor.spec() == self.spec
+            && tensor.device_id == self.device_id
+            && self.alignment.holds(tensor.first());
+        // SAFETY: the guard has compared the class with that of the tensor that the layout was found for.
+        let is_plain = self.layout.is_some_and(|layout| unsafe { layout.is_plain(array.as_ptr()) })
+            && tensor.code != COMPLEX;
+        let fits = fits && self.has_same_marks(array, &tensor, is_plain)?;
+        self.last.set((if fits { array.as_ptr() } else { std::ptr::null_mut() }, tensor));
+        Ok(fits)
+    }
+
+    /// Whether what a tensor says of itself besides is what it was; raises if its memory does not hold what it shows.
+    #[inline]
+    fn has_same_marks(&self, array: &Bound<'_, PyAny>, tensor: &DlTensor, is_plain: bool) -> PyResult<bool> {
+        if is_plain {
+            return Ok(self.needs_grad != Some(true));
+        }
         // Whole numbers are never meant with another sign.
         if self.has_marks && matches!(tensor.code, 2 | 4 | 5) {
             check_marks(array, tensor.code == COMPLEX)?;
         }
-        let fits = tensor.spec() == self.spec
-            && tensor.device_id == self.device_id
-            && self.alignment.holds(tensor.first())
-            && (self.needs_grad.is_none() || needs_grad(array)? == self.needs_grad);
-        self.last.set((if fits { array.as_ptr() } else { std::ptr::null_mut() }, tensor));
-        Ok(fits)
+        Ok(self.needs_grad.is_none() || needs_grad(array)? == self.needs_grad)
     }
 
     /// Whether it is on a CUDA device.
@@ -205,6 +221,11 @@ fn read(py: Python<'_>, tensor_from: TensorFrom, array: *mut ffi::PyObject) -> P
         return Err(
             PyErr::take(py).unwrap_or_else(|| PyTypeError::new_err("a tensor does not describe itself"))
         );
+    }
+    if tensor.first().is_null() && !tensor.sizes().contains(&0) {
+        return Err(PyTypeError::new_err(
+            "a tensor that has elements and no memory: it stands for another one",
+        ));
     }
     Ok(tensor)
 }

@@ -15,6 +15,7 @@
 //! | [`bind`] | arguments to parameters, as Python does |
 //! | [`argument_guard`] | whether arguments are what an entry was made for |
 //! | [`array`] | what counts of an array |
+//! | [`torch_layout`] | where torch tensors keep what their methods say |
 //! | [`cuda_interface`] | arrays on CUDA devices that describe themselves |
 //! | [`pack`] | argument slots, for native code |
 //! | [`device`] | launches on a device: the stream, arrays of the host |
@@ -39,6 +40,7 @@ mod kernel_type;
 mod lock;
 mod pack;
 mod spec;
+mod torch_layout;
 
 pub(crate) use self::argument_guard::_set_target_type;
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
