@@ -3,7 +3,7 @@
 Water falls (``splash.py``). The first process compiles its kernels, the second finds them, and the third, whose program
 was edited, compiles the one kernel that the edit changes, and says why. The last two pictures are written side by side.
 
-Run by ``make demo``; ``python examples/demo.py [particles] [steps]``.
+If there is a CUDA device, it runs there. Run by ``make demo``; ``python examples/demo.py [particles] [steps]``.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def simulate(directory: str, particles: int, steps: int) -> None:
     """Run the program that lies in a directory, and print what happened as JSON."""
     import numpy as np
 
+    import keyprint as kp
+
     sys.path.insert(0, directory)
     splash = importlib.import_module("splash")
     progress = Progress()
@@ -85,6 +87,7 @@ def simulate(directory: str, particles: int, steps: int) -> None:
         if at % 50 == 0:
             progress.show(f"step {at} of {steps}")
     progress.clear()
+    kp.sync()
     seconds = time.perf_counter() - begin
     at = water.x.to_numpy()
     np.save(os.path.join(directory, "at.npy"), at)
@@ -97,11 +100,23 @@ def simulate(directory: str, particles: int, steps: int) -> None:
 def run(directory: Path, particles: int, steps: int) -> dict:
     environment = {**os.environ, "KEYPRINT_CACHE_DIR": str(directory / "store")}
     command = [sys.executable, __file__, "--simulate", str(directory), str(particles), str(steps)]
+    command += ["--cuda"] if has_device() else []
     begin = time.perf_counter()
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     report = json.loads(done.stdout.splitlines()[-1])
     report["process"] = time.perf_counter() - begin
     return report
+
+
+def has_device() -> bool:
+    """Return whether there is a CUDA device."""
+    import keyprint as kp
+
+    try:
+        kp.init(arch=kp.cuda)
+    except kp.DeviceError:
+        return False
+    return True
 
 
 def tell(title: str, report: dict, steps: int) -> None:
@@ -127,10 +142,11 @@ def main() -> None:
     import picture
 
     particles, steps = (int(argument) for argument in [*sys.argv[1:], "60000", "1000"][:2])
-    print(f"Water, {particles:,} particles, {steps} steps, each time in a fresh process:")
+    where = "a CUDA device" if has_device() else "the CPU"
+    print(f"Water, {particles:,} particles, {steps} steps on {where}, each time in a fresh process:")
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        for name in ("splash.py", "picture.py"):
+        for name in ("splash.py", "picture.py", "place.py"):
             shutil.copy(HERE / name, directory)
         cold = run(directory, particles, steps)
         tell("1. cold: nothing was compiled before", cold, steps)

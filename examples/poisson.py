@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import picture
+import place  # noqa: F401 (it takes `--cuda`)
 
 import keyprint as kp
 
@@ -53,7 +54,9 @@ def solve(right: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, int]:
     """Return the solution for a right-hand side, and how many steps it took."""
     n = len(right)
     x, ap = kp.ndarray(kp.f64, (n, n)), kp.ndarray(kp.f64, (n, n))
-    r, p = right.copy(), right.copy()
+    r, p = kp.ndarray(kp.f64, (n, n)), kp.ndarray(kp.f64, (n, n))
+    for array in (r, p):
+        array.from_numpy(right)
     rest = first = dot(r, r)
     steps = 0
     while rest > tolerance**2 * first and steps < 20 * n:

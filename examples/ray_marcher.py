@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import picture
+import place  # noqa: F401 (it takes `--cuda`)
 
 import keyprint as kp
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import picture
+import place
 
 import keyprint as kp
 
@@ -95,7 +96,7 @@ class Water:
 
 def run(particles: int, steps: int, grid: int = 128) -> Water:
     """Return the water after some steps."""
-    kp.init(random_seed=1)
+    kp.init(arch=place.ARCH, random_seed=1)
     water = Water(particles, grid)
     water.start()
     for _ in range(steps):

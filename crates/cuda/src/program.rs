@@ -27,6 +27,9 @@ const WIDTH: u32 = 64;
 const MOST_ACROSS: u32 = i32::MAX as u32;
 const MOST_DOWN: u32 = 65_535;
 
+/// Iterations, at most, in all dimensions but the last: threads number them with 32 bits, and a few go beyond the end.
+const MOST_ITERATIONS: u64 = 0xff00_0000;
+
 /// Launches that may have failed, at most, before somebody is made to wait.
 const MOST_PENDING: usize = 4096;
 
@@ -318,6 +321,9 @@ impl Grid {
             return Some(Self { blocks: (across, down, 1), threads: (width, height) });
         }
         let across = u32::try_from(across).ok().filter(|across| *across <= MOST_ACROSS)?;
+        if rows.is_some_and(|rows| rows > MOST_ITERATIONS) {
+            return None;
+        }
         let deep =
             u32::try_from(down.div_ceil(u64::from(MOST_DOWN))).ok().filter(|deep| *deep <= MOST_DOWN)?;
         let down = down.min(u64::from(MOST_DOWN)) as u32;
@@ -346,7 +352,8 @@ mod tests {
                     assert_eq!(threads.0 * threads.1, BLOCK, "{counts:?}");
                     assert!(blocks.0 * blocks.1 * blocks.2 <= 1000, "{counts:?}");
                     let Some(Grid { blocks, threads }) = grid(&counts, true) else {
-                        assert!(counts.iter().product::<i64>() > 1 << 40, "{counts:?}");
+                        let rows: i64 = counts[..counts.len() - 1].iter().product();
+                        assert!(rows as u64 > MOST_ITERATIONS, "{counts:?}");
                         continue;
                     };
                     let rows: i64 = counts[..counts.len() - 1].iter().map(|count| (*count).max(1)).product();

@@ -173,29 +173,21 @@ impl Writer<'_> {
         if last > 0 {
             let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
             self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
-            let first = "((i64)blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
-            self.begin_stride(
-                is_covered,
-                "kp_r",
-                first,
-                "kp_rows",
-                "(i64)gridDim.z * gridDim.y * blockDim.y",
-            );
+            let first = "(blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
+            let is_narrow = last == 1 && self.counts_in_32_bits(loop_stmt.variables[0]);
+            let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
+            self.begin_stride(counted, "kp_r", first, "kp_rows", "gridDim.z * gridDim.y * blockDim.y");
             self.rows(loop_stmt, last);
         }
         let variable = loop_stmt.variables[last];
         let (t, name) = (self.type_of(variable), self.local_name(variable));
-        let first = "(i64)blockIdx.x * blockDim.x + threadIdx.x";
-        self.begin_stride(
-            is_covered,
-            "kp_c",
-            first,
-            &format!("kp_count{last}"),
-            "(i64)gridDim.x * blockDim.x",
-        );
+        let first = "blockIdx.x * blockDim.x + threadIdx.x";
+        let is_narrow = self.counts_in_32_bits(variable);
+        let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
+        self.begin_stride(counted, "kp_c", first, &format!("kp_count{last}"), "gridDim.x * blockDim.x");
         self.push(&format!("const {t} {name} = ({t})(kp_from{last} + kp_c);"));
         if random {
-            let row = if last > 0 { format!("kp_r * kp_count{last} + ") } else { String::new() };
+            let row = if last > 0 { format!("(u64)kp_r * (u64)kp_count{last} + ") } else { String::new() };
             self.push(&format!("const u64 kp_at = (u64)({row}kp_c); u32 kp_n = 0;"));
         }
         self.block_inside(&loop_stmt.body);
@@ -215,13 +207,21 @@ impl Writer<'_> {
         }
     }
 
+    /// Whether a loop over a variable has no more iterations than 32 bits count.
+    fn counts_in_32_bits(&self, variable: LocalId) -> bool {
+        self.kernel.locals[variable as usize].scalar.bits() <= 32
+    }
+
     /// Begins what is done for one number, or for every so manieth until the end.
-    fn begin_stride(&mut self, is_covered: bool, name: &str, first: &str, end: &str, step: &str) {
-        self.push(&if is_covered {
-            // `continue` leaves it.
-            format!("const i64 {name} = {first}; if ({name} < {end}) do {{")
-        } else {
-            format!("for (i64 {name} = {first}; {name} < {end}; {name} += {step}) {{")
+    fn begin_stride(&mut self, stride: Stride, name: &str, first: &str, end: &str, step: &str) {
+        let wide = first.replacen("blockIdx", "(i64)blockIdx", 1);
+        // `continue` leaves what is done once.
+        self.push(&match stride {
+            Stride::Narrow => format!("const u32 {name} = {first}; if ({name} < (u32){end}) do {{"),
+            Stride::Wide => format!("const i64 {name} = {wide}; if ({name} < {end}) do {{"),
+            Stride::Loop => {
+                format!("for (i64 {name} = {wide}; {name} < {end}; {name} += (i64){step}) {{")
+            }
         });
         self.level += 1;
     }
@@ -381,6 +381,23 @@ impl Writer<'_> {
         self.push(&format!(
             "{{ const u64 kp_values[] = {{{items}}}; kp_print(kp_mail + {place}, {which}, {count}, kp_values); }}"
         ));
+    }
+}
+
+/// How a thread gets at its iterations.
+#[derive(Clone, Copy)]
+enum Stride {
+    /// It has one, whose number has 32 bits.
+    Narrow,
+    /// It has one.
+    Wide,
+    /// It has every so manieth.
+    Loop,
+}
+
+impl Stride {
+    fn of(is_covered: bool) -> Self {
+        if is_covered { Self::Wide } else { Self::Loop }
     }
 }
 
