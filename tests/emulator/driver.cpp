@@ -386,6 +386,7 @@ Result cuLaunchKernel(Function *function, unsigned bx, unsigned by, unsigned bz,
   ENTER
   if (!current) return NO_CONTEXT;
   if (bx == 0 || by == 0 || by > 65535 || bz == 0 || bz > 65535 || tx * ty == 0 || tx * ty > 1024) return INVALID;
+  if (function->module->bytes > (setting("KPE_VERSION", 12040) < 12010 ? 4096 : 32764)) return INVALID;
   std::string arguments((const char *)parameters[0], function->module->bytes);
   return put(stream, [=] { return run_grid(function, {bx, by, bz}, {tx, ty, 1}, arguments); });
 }

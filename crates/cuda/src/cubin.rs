@@ -56,7 +56,8 @@ pub fn uses(code: &[u8]) -> Option<Vec<TaskUse>> {
             task.shared = u32::try_from(section.bytes).unwrap_or(u32::MAX);
         }
     }
-    Some(found.into_values().collect())
+    // Functions of NVIDIA's own have a dollar in their names.
+    Some(found.into_values().filter(|task| !task.name.contains('$')).collect())
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -42,6 +42,8 @@ pub struct Device {
     lost: AtomicU32,
     /// Launches that may have failed, and of which nobody has asked yet.
     pub(crate) pending: Mutex<Vec<Pending>>,
+    /// What went wrong first, if somebody who could not raise it has found out.
+    failed: Mutex<Option<Failed>>,
     /// Mailboxes that are not in use.
     pub(crate) mailboxes: Mutex<Vec<Mailbox>>,
 }
@@ -181,6 +183,7 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         pool,
         lost: AtomicU32::new(0),
         pending: Mutex::new(Vec::new()),
+        failed: Mutex::new(None),
         mailboxes: Mutex::new(Vec::new()),
     };
     Ok(DEVICES[ordinal as usize].get_or_init(|| device))
@@ -266,9 +269,38 @@ impl Device {
     /// If the device failed. What kernels said went wrong is returned: the first of it.
     pub fn wait(&self) -> Result<Option<Failed>, CudaError> {
         self.enter()?;
+        // What is launched while this waits is for the next one: it may not be done.
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
         // SAFETY: no arguments.
-        self.check("waiting for a device", unsafe { (self.driver.synchronize)() })?;
-        Ok(self.failed())
+        let code = unsafe { (self.driver.synchronize)() };
+        if code != 0 {
+            self.pending.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, pending);
+        } else {
+            let failed = first_failure(pending);
+            let mut kept = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.is_none() {
+                *kept = failed;
+            }
+            return Ok(kept.take());
+        }
+        self.check("waiting for a device", code)?;
+        Ok(None)
+    }
+
+    /// Whether something that was launched may have failed, and nobody has asked yet.
+    #[must_use]
+    pub fn may_have_failed(&self) -> bool {
+        !self.pending.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+            || self.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Waits, and keeps what went wrong for whoever waits next: so many launches may have failed that there is no room
+    /// for more.
+    pub(crate) fn settle(&self) -> Result<(), CudaError> {
+        if let Some(failed) = self.wait()? {
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
+        }
+        Ok(())
     }
 
     /// Waits for what was launched on a stream.
@@ -280,17 +312,16 @@ impl Device {
         // SAFETY: whoever made the stream keeps it.
         self.check("waiting for a device", unsafe { (self.driver.wait_for_stream)(stream.handle()) })
     }
+}
 
-    /// What went wrong in launches that are done; all of them are.
-    pub(crate) fn failed(&self) -> Option<Failed> {
-        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut first = None;
-        for launch in pending {
-            let failed = launch.failed();
-            if first.is_none() {
-                first = failed;
-            }
+/// What went wrong first in launches that are done.
+fn first_failure(pending: Vec<Pending>) -> Option<Failed> {
+    let mut first = None;
+    for launch in pending {
+        let failed = launch.failed();
+        if first.is_none() {
+            first = failed;
         }
-        first
     }
+    first
 }

@@ -33,6 +33,11 @@ const MOST_ITERATIONS: u64 = 0xff00_0000;
 /// Launches that may have failed, at most, before somebody is made to wait.
 const MOST_PENDING: usize = 4096;
 
+/// Bytes of arguments that a kernel takes, at most: of drivers from CUDA 12.1 on, and of older ones.
+const LARGE_SINCE: c_int = 12_010;
+const LARGE: usize = 32_764;
+const SMALL: usize = 4096;
+
 /// Attributes of functions, as the driver numbers them.
 const SHARED_BYTES: c_int = 1;
 const LOCAL_BYTES: c_int = 3;
@@ -105,6 +110,13 @@ impl Program {
         plan: LaunchPlan,
     ) -> Result<Self, CudaError> {
         device.enter()?;
+        let most = if device.driver.version >= LARGE_SINCE { LARGE } else { SMALL };
+        if plan.all_slots() * 8 > most {
+            return Err(CudaError::Other(format!(
+                "a kernel takes {} bytes of addresses, sizes and numbers, and a device takes {most}",
+                plan.all_slots() * 8
+            )));
+        }
         let mut module = std::ptr::null_mut();
         // SAFETY: the code is whole, as whoever has verified it says.
         let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
@@ -230,9 +242,7 @@ impl Program {
                 pending.len() > MOST_PENDING
             };
             if too_many {
-                // SAFETY: no arguments.
-                let code = unsafe { (device.driver.synchronize)() };
-                device.check("waiting for a device", code)?;
+                device.settle()?;
             }
             return Ok(Outcome::Done);
         }
@@ -300,6 +310,9 @@ impl Grid {
         let Some((last, others)) = plan.counts.split_last() else {
             return Some(Self { blocks: (1, 1, 1), threads: (1, 1) });
         };
+        if plan.is_covered && plan.counts.iter().any(|count| count.of(slots).is_none()) {
+            return None;
+        }
         let columns = last.of(slots).map(|count| count.max(1) as u64);
         if others.is_empty() {
             let blocks = columns.map_or(u64::from(resident), |count| count.div_ceil(u64::from(BLOCK)));

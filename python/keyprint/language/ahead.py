@@ -39,7 +39,7 @@ def compile(kernel: Any, /, *arguments: Any, target: str | None = None, **named:
     context = dispatcher.refresh(())
     aimed = context
     if target is not None:
-        chosen = _target(target)
+        chosen = _target(target, context.target)
         aimed = context.aimed_at(chosen, None if TARGET.show is None else TARGET.show(chosen))
     is_for_device = isinstance(aimed.target, Target)
     dispatcher._needed.recall(context)
@@ -66,7 +66,7 @@ def compile(kernel: Any, /, *arguments: Any, target: str | None = None, **named:
                 raise
 
 
-def _target(text: str) -> Any:
+def _target(text: str, usual: Any) -> Any:
     if text == "cpu":
         from .compile.toolchain import target
 
@@ -78,7 +78,8 @@ def _target(text: str) -> Any:
         )
     from .compile.cuda import identity
 
-    return Target(identity(current, store(), architecture[1]))
+    said = usual.identity if isinstance(usual, Target) else usual
+    return Target(identity(said, store(), architecture[1]))
 
 
 def _bound(dispatcher: Dispatcher, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

@@ -62,17 +62,16 @@ _stores: dict[str | None, Store] = {}
 
 
 def _target() -> Any:
-    return _target_of(places.default)
+    from .compile.toolchain import target
+
+    on_cpu = target(current, store())
+    return on_cpu if places.default is None else _on_device(on_cpu, places.default)
 
 
-def _target_of(device: int | None) -> Any:
-    if device is None:
-        from .compile.toolchain import target
-
-        return target(current, store())
+def _on_device(target: Any, device: int) -> Any:
     from .compile.cuda import device_target
 
-    return device_target(current, store(), device)
+    return device_target(target, store(), device)
 
 
 def _choose(target: Any, arguments: Mapping[str, Argument]) -> Any:
@@ -82,14 +81,15 @@ def _choose(target: Any, arguments: Mapping[str, Argument]) -> Any:
     device = device_of(arguments)
     if device is None or (isinstance(target, Target) and target.device == device):
         return target
-    known = _targets.get(device)
+    identity = target.identity if isinstance(target, Target) else target
+    known = _targets.get((identity, device))
     if known is None:
-        known = _targets[device] = _target_of(device)
+        known = _targets[identity, device] = _on_device(identity, device)
     return known
 
 
-#: Targets of devices that launches were sent to by their arguments, as `init` has it now.
-_targets: dict[int, Any] = {}
+#: Targets of devices that launches were sent to by their arguments, by what was said of the usual one.
+_targets: dict[tuple[Any, int], Any] = {}
 
 
 def _shown(target: Any) -> dict[str, Any]:

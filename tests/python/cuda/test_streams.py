@@ -156,3 +156,31 @@ def test_dlpack_orders_the_stream_that_takes_an_array(library):
         ctypes.c_uint64(x.address), ctypes.c_uint64(own.address), ctypes.c_size_t(4 * N), library.stream
     )
     assert values(x) == [9] * N
+
+
+def test_arrays_of_two_streams_wait_for_each_other(variables, library):
+    other = Library(variables["KEYPRINT_CUDA_DRIVER"])
+    x, y = Foreign(library), Foreign(other)
+    library.fill(x, 0)
+    other.fill(y, 1)
+    copy(y, x)
+    other.fill(y, 0)
+    assert values(x) == [0x01010101] * N
+    unordered = Foreign(library, says_stream=False)
+    library.fill(x, 2)
+    copy(x, unordered)
+    library.fill(x, 0)
+    assert values(unordered) == [0x02020202] * N
+
+
+def test_an_array_without_elements_is_on_any_device(library):
+    x = Foreign(library, shape=(0,), data=(0, False))
+    y = kp.ndarray(kp.i32, N, device="cuda:1")
+    copy(x, y)
+    increase(x)
+
+
+def test_elements_that_are_not_aligned_are_refused(library):
+    x = Foreign(library)
+    with pytest.raises(kp.KernelError, match="not aligned"):
+        increase(Foreign(library, shape=(4,), data=(x.address + 2, False)))

@@ -115,6 +115,6 @@ print(kp.compile(total, kp.types.NDArray[kp.f32, 1], target="cuda:sm_90").hex())
     assert " registers, 0 B spilled, " in shown
     tasks = json.loads(command("--json", "show", key).stdout)["tasks"]
     assert [task["name"] for task in tasks] == ["kp_task0", "kp_task1", "kp_task2"]
-    assert all(8 <= task["registers"] <= 64 for task in tasks)
+    assert all(1 <= task["registers"] <= 64 for task in tasks)
     # Blocks of this capability have a KiB that is not theirs.
     assert [task["shared"] % 1024 for task in tasks] == [0, 128, 0]

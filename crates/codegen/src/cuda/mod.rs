@@ -55,6 +55,7 @@ pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
         slots: slots.list.len(),
         mail,
         random: needs_random(&kernel.body),
+        written: task::written(kernel).into_iter().filter_map(|array| slots.address(array)).collect(),
         has_fixed: kernel.arrays.iter().any(|array| array.origin != Origin::Argument),
         checks: task::checks(kernel, &slots),
         ..LaunchPlan::default()

@@ -15,6 +15,8 @@ pub struct LaunchPlan {
     pub mail: MailPlan,
     /// Whether numbers are drawn.
     pub random: bool,
+    /// The slots that have addresses of arrays that are written.
+    pub written: Vec<usize>,
     /// Whether it uses arrays that are part of the program.
     pub has_fixed: bool,
     /// What must hold before anything is launched.
@@ -93,7 +95,25 @@ pub enum Op {
     Max,
 }
 
+/// Numbers on the stack, at most.
+const DEEPEST: usize = 16;
+
 impl Count {
+    /// A computation; nothing that the host can tell if it needs too much room.
+    #[must_use]
+    pub fn new(steps: Vec<Step>) -> Self {
+        let (mut depth, mut deepest) = (0usize, 0);
+        for step in &steps {
+            match step {
+                Step::Number(_) | Step::Slot(_) => depth += 1,
+                Step::Compute(_) => depth = depth.saturating_sub(1),
+                Step::Wrap => {}
+            }
+            deepest = deepest.max(depth);
+        }
+        if depth == 1 && deepest <= DEEPEST { Self(steps) } else { Self::default() }
+    }
+
     /// What it comes to; nothing if the host cannot tell.
     #[must_use]
     pub fn of(&self, slots: &[u64]) -> Option<i64> {
@@ -103,7 +123,7 @@ impl Count {
             [Step::Number(number)] => return Some(number),
             _ => {}
         }
-        let mut stack = [0i64; 16];
+        let mut stack = [0i64; DEEPEST];
         let mut top = 0;
         for step in &self.0 {
             match *step {
@@ -128,7 +148,10 @@ impl Count {
                             a.wrapping_div(b) - i64::from(a.wrapping_rem(b) != 0 && (a < 0) != (b < 0))
                         }
                         Op::Mod if b == 0 => 0,
-                        Op::Mod => (a.wrapping_rem(b) + b).wrapping_rem(b),
+                        Op::Mod => {
+                            let rest = a.wrapping_rem(b);
+                            if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
+                        }
                         Op::Min => a.min(b),
                         Op::Max => a.max(b),
                     };

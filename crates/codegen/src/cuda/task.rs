@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use keyprint_lang::ir::{
-    ArrayId, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Parallel, Part, ScopeId, Statement,
+    ArrayId, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, LocalId, Origin, Parallel, Part,
+    ScopeId, Statement,
 };
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
@@ -196,6 +197,9 @@ impl Writer<'_> {
             self.push(if is_covered { "} while (0);" } else { "}" });
         }
         self.push("kp_over:;");
+        // What no iteration changes is not touched: it may not be there.
+        let counts: Vec<String> = (0..=last).map(|at| format!("kp_count{at} > 0")).collect();
+        let any = counts.join(" && ");
         for reduction in &loop_stmt.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
             let together = self.functions.block_reduction(reduction.op, scalar);
@@ -203,7 +207,9 @@ impl Writer<'_> {
             let local = self.local_name(reduction.local);
             self.push(&format!("{local} = {together}({local});"));
             let target = self.target(&reduction.target);
-            self.push(&format!("if (threadIdx.x == 0 && threadIdx.y == 0) {helper}(&{target}, {local});"));
+            self.push(&format!(
+                "if (threadIdx.x == 0 && threadIdx.y == 0 && {any}) {helper}(&{target}, {local});"
+            ));
         }
     }
 
@@ -266,7 +272,7 @@ impl Writer<'_> {
         } else {
             steps.push(Step::Compute(Op::Sub));
         }
-        Count(steps)
+        Count::new(steps)
     }
 
     /// What the host computes to know a number; whether it can.
@@ -409,6 +415,27 @@ fn is_counted(scalar: Scalar) -> bool {
 /// Whether a statement draws numbers.
 fn draws(statement: &Statement) -> bool {
     needs_random(&Block { locals: Vec::new(), statements: vec![statement.clone()] })
+}
+
+/// The arrays that a kernel writes.
+pub(crate) fn written(kernel: &Kernel) -> BTreeSet<ArrayId> {
+    let mut arrays = BTreeSet::new();
+    let mut target = |target: &AtomicTarget| {
+        if let AtomicTarget::Place(place) = target {
+            arrays.insert(place.array);
+        }
+    };
+    kernel.body.each(&mut |statement| match &statement.kind {
+        Kind::Atomic(atomic) => target(&atomic.target),
+        Kind::Parallel(node) => node.reductions.iter().for_each(|reduction| target(&reduction.target)),
+        _ => {}
+    });
+    kernel.body.each(&mut |statement| {
+        if let Kind::Store(place, _) = &statement.kind {
+            arrays.insert(place.array);
+        }
+    });
+    arrays
 }
 
 /// What must hold of arguments before anything is done with them.

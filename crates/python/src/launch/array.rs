@@ -195,6 +195,11 @@ impl ExchangeSpec {
         self.spec.device_type == CUDA
     }
 
+    /// What tells libraries apart: the function that says what a tensor is.
+    pub(super) fn table(&self) -> usize {
+        self.tensor_from as usize
+    }
+
     /// The stream that the library would put work on now.
     pub(super) fn stream(&self, py: Python<'_>) -> PyResult<u64> {
         let Some(current_stream) = self.current_stream else { return Ok(0) };

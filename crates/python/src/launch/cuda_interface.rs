@@ -36,7 +36,9 @@ pub(super) struct CudaSpec {
     ndim: usize,
     layout: char,
     is_read_only: bool,
-    pub(super) device_id: u32,
+    /// Nothing for an array without elements, which is nowhere.
+    device_id: Option<u32>,
+    is_aligned: bool,
     /// What was looked at last.
     last: Cell<Option<CudaArray>>,
 }
@@ -129,9 +131,16 @@ impl CudaArray {
         }
     }
 
-    fn device(&self) -> Option<u32> {
-        // Memory of no elements is nowhere.
-        if self.address == 0 { Some(0) } else { device::of_address(self.address).ok() }
+    /// Whether elements lie at multiples of their size.
+    fn is_aligned(&self) -> bool {
+        let is_multiple = |number: i64| self.item == 0 || number % self.item == 0;
+        is_multiple(self.address as i64)
+            && (0..self.ndim).all(|at| self.sizes[at] < 2 || is_multiple(self.strides[at]))
+    }
+
+    /// The device that it is on: nothing if it has no memory, and an error if the driver does not know.
+    fn device(&self) -> Result<Option<u32>, keyprint_cuda::CudaError> {
+        if self.address == 0 { Ok(None) } else { device::of_address(self.address).map(Some) }
     }
 }
 
@@ -139,13 +148,14 @@ impl CudaSpec {
     /// Nothing if the array is not of this kind, or not on a device that the driver knows.
     pub(super) fn of(array: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let Some((described, Some(typestr))) = CudaArray::of(array, None)? else { return Ok(None) };
-        let Some(device_id) = described.device() else { return Ok(None) };
+        let Ok(device_id) = described.device() else { return Ok(None) };
         Ok(Some(Self {
             typestr,
             ndim: described.ndim,
             layout: described.layout(),
             is_read_only: described.is_read_only,
             device_id,
+            is_aligned: described.is_aligned(),
             last: Cell::new(Some(described)),
         }))
     }
@@ -156,7 +166,8 @@ impl CudaSpec {
         let fits = described.ndim == self.ndim
             && described.layout() == self.layout
             && described.is_read_only == self.is_read_only
-            && described.device() == Some(self.device_id);
+            && described.is_aligned() == self.is_aligned
+            && described.device().is_ok_and(|device| device == self.device_id);
         self.last.set(fits.then_some(described));
         Ok(fits)
     }
@@ -181,14 +192,15 @@ impl CudaSpec {
     }
 }
 
-/// Data type, dimensions, layout, whether it may be written, the device.
-type InterfaceText = (String, usize, char, bool, u32);
+/// Data type, dimensions, layout, whether it may be written, the device, whether its elements are aligned.
+type InterfaceText = (String, usize, char, bool, Option<u32>, bool);
 
 /// Returns what an array on a CUDA device says of itself by the array interface; nothing if it says nothing, or if the
 /// driver does not know where it is.
 #[pyfunction]
 #[pyo3(signature = (array, /))]
 pub(crate) fn _cuda_array_spec(array: &Bound<'_, PyAny>) -> PyResult<Option<InterfaceText>> {
-    Ok(CudaSpec::of(array)?
-        .map(|spec| (spec.dtype(), spec.ndim, spec.layout, !spec.is_read_only, spec.device_id)))
+    Ok(CudaSpec::of(array)?.map(|spec| {
+        (spec.dtype(), spec.ndim, spec.layout, !spec.is_read_only, spec.device_id, spec.is_aligned)
+    }))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keyprint_codegen::Status;
 use keyprint_cuda::CudaError;
 use keyprint_cuda::program::{Outcome, Program};
-use keyprint_cuda::stage::{HostRange, Stage};
+use keyprint_cuda::stage::{HostArray, Stage};
 use keyprint_cuda::stream::Stream;
 use keyprint_runtime::failure;
 use pyo3::ffi;
@@ -18,11 +18,30 @@ use crate::cuda::{DeviceProgram, device_error};
 use crate::interned::intern;
 use crate::ndarray::{self, WRITEABLE};
 
+/// The streams that arrays of a launch are used on: it goes to the first, in order with the others.
+struct Streams {
+    first: Option<Stream>,
+    others: Vec<Stream>,
+    /// Whether a library says nothing of streams: it may take memory back at any time.
+    is_unordered: bool,
+}
+
+impl Streams {
+    #[inline]
+    fn add(&mut self, stream: Stream) {
+        match self.first {
+            None => self.first = Some(stream),
+            Some(first) if first != stream && !self.others.contains(&stream) => self.others.push(stream),
+            Some(_) => {}
+        }
+    }
+}
+
 /// How a program is launched, for the arguments of an entry.
 pub(super) struct DeviceCall {
     program: Arc<Program>,
-    /// The guard of a tensor whose library says which stream to use.
-    stream: Option<usize>,
+    /// The guards of arrays of other libraries, which say which streams they are used on.
+    tensors: Vec<usize>,
     /// Whether arrays of our own are among the arguments, or in the code.
     has_own: bool,
     /// Arrays of the host: slot, guard, and whose they are.
@@ -44,11 +63,11 @@ impl DeviceCall {
             guards[guard].exchange().is_some_and(|spec| spec.is_on_cuda()) || guards[guard].cuda().is_some()
         };
         let is_own = |guard: usize| guards[guard].is_own_on_device();
-        let stream = arrays.iter().map(|(_, guard, _)| *guard).find(|guard| is_tensor(*guard));
+        let tensors = arrays.iter().map(|(_, guard, _)| *guard).filter(|guard| is_tensor(*guard)).collect();
         let has_own = program.plan.has_fixed || arrays.iter().any(|(_, guard, _)| is_own(*guard));
         let staged =
             arrays.into_iter().filter(|(_, guard, _)| !is_tensor(*guard) && !is_own(*guard)).collect();
-        Self { program, stream, has_own, staged }
+        Self { program, tensors, has_own, staged }
     }
 
     /// Launches the program; returns the status of the launch.
@@ -66,30 +85,43 @@ impl DeviceCall {
         values: &[*mut ffi::PyObject],
         owner: &Py<PyAny>,
     ) -> PyResult<i32> {
-        // Whether a library whose arrays say nothing of streams may take their memory back at any time.
-        let mut is_unordered = false;
-        let stream = match self.stream {
-            None => Stream::OWN,
-            Some(guard) => match (guards[guard].exchange(), guards[guard].cuda()) {
-                (Some(spec), _) => Stream::of(spec.stream(py)?),
-                (None, Some(spec)) => {
-                    let stream = spec.described(values[guard]).and_then(|array| array.stream);
-                    is_unordered = stream.is_none();
-                    Stream::of(stream.unwrap_or(0))
+        let mut streams = Streams { first: None, others: Vec::new(), is_unordered: false };
+        let mut last_table = None;
+        for guard in &self.tensors {
+            match (guards[*guard].exchange(), guards[*guard].cuda()) {
+                (Some(spec), _) => {
+                    // All tensors of a library are used on one stream: it is asked once.
+                    if last_table.replace(spec.table()) != Some(spec.table()) {
+                        streams.add(Stream::of(spec.stream(py)?));
+                    }
                 }
-                (None, None) => Stream::OWN,
-            },
-        };
+                (None, Some(spec)) => match spec.described(values[*guard]).and_then(|array| array.stream) {
+                    Some(stream) => streams.add(Stream::of(stream)),
+                    None => {
+                        streams.is_unordered = true;
+                        streams.add(Stream::OWN);
+                    }
+                },
+                (None, None) => {}
+            }
+        }
+        let stream = streams.first.unwrap_or(Stream::OWN);
+        let is_unordered = streams.is_unordered;
+        if self.has_own {
+            streams.add(Stream::OWN);
+        }
         let is_quick = self.staged.is_empty() && !self.program.waits() && !is_unordered;
-        if is_quick && (stream == Stream::OWN || !self.has_own) {
+        if is_quick && streams.others.is_empty() {
             let keep = || -> Box<dyn std::any::Any + Send> { Box::new(owner.clone_ref(py)) };
             // SAFETY: as the caller promises.
             let outcome = unsafe { self.program.launch(slots, &mut [], stream, keep) };
             return self.status(py, outcome);
         }
         // SAFETY: as the caller promises.
-        let status = unsafe { self.launch_slowly(py, slots, held, values, stream, owner)? };
-        if is_unordered {
+        let status = unsafe { self.launch_slowly(py, slots, held, values, &streams, owner)? };
+        let has_waited = self.program.waits() || !self.staged.is_empty();
+        if status == 0 && (is_unordered || has_waited && self.program.device.may_have_failed()) {
+            // What failed before is raised where somebody waits.
             crate::cuda::wait(py, self.program.device)?;
         }
         Ok(status)
@@ -106,23 +138,25 @@ impl DeviceCall {
         slots: &mut [u64],
         held: &[usize],
         values: &[*mut ffi::PyObject],
-        stream: Stream,
+        streams: &Streams,
         owner: &Py<PyAny>,
     ) -> PyResult<i32> {
+        let stream = streams.first.unwrap_or(Stream::OWN);
         let ranges = self
             .staged
             .iter()
             // SAFETY: as the caller promises.
-            .map(|(slot, guard, kind)| unsafe { host_range(py, *slot, *kind, values[*guard]) })
+            .map(|(slot, guard, kind)| unsafe { self.host_array(py, *slot, *kind, values[*guard]) })
             .collect::<PyResult<Vec<_>>>()?;
         let keep = owner.clone_ref(py);
         let mut results = vec![0u64; self.program.plan.mail.results];
         let device = self.program.device;
         let run = || -> Result<Outcome, CudaError> {
-            let is_ordered = self.has_own && stream != Stream::OWN && !device.is_capturing(stream);
-            if is_ordered {
-                device.enter()?;
-                device.order(stream, Stream::OWN)?;
+            device.enter()?;
+            // What is recorded must not depend on what is not.
+            let others = if device.is_capturing(stream) { &[][..] } else { &streams.others };
+            for other in others {
+                device.order(stream, *other)?;
             }
             // SAFETY: the arrays are owned meanwhile, and the ranges are theirs.
             let outcome = unsafe {
@@ -133,8 +167,8 @@ impl DeviceCall {
                 }
                 outcome
             };
-            if is_ordered {
-                device.order(Stream::OWN, stream)?;
+            for other in others {
+                device.order(*other, stream)?;
             }
             Ok(outcome)
         };
@@ -152,10 +186,6 @@ impl DeviceCall {
         let status = self.status(py, outcome)?;
         let first = self.program.plan.slots;
         slots[first..first + results.len()].copy_from_slice(&results);
-        if !self.staged.is_empty() && status == 0 {
-            // Everything is done: what failed is raised here.
-            crate::cuda::wait(py, device)?;
-        }
         Ok(status)
     }
 
@@ -171,63 +201,53 @@ impl DeviceCall {
             Err(error) => Err(device_error(py, &error)),
         }
     }
-}
 
-/// The bytes of an array of the host.
-///
-/// # Safety
-///
-/// `array` is a live array of this kind.
-unsafe fn host_range(
-    py: Python<'_>,
-    slot: usize,
-    kind: ArrayKind,
-    array: *mut ffi::PyObject,
-) -> PyResult<HostRange> {
-    // SAFETY: as the caller promises.
-    let object = unsafe { Bound::from_borrowed_ptr(py, array) };
-    let (first, sizes, strides, item, writable): (usize, Vec<i64>, Vec<i64>, i64, bool) = match kind {
-        ArrayKind::Numpy => {
-            let item = object.getattr(intern!(py, "itemsize"))?.extract()?;
-            // SAFETY: as the caller promises; an array has as many sizes and strides as dimensions.
-            unsafe {
-                let head = ndarray::head(array);
-                let list = |items: *const isize| {
-                    (0..head.ndim as usize).map(|at| *items.add(at) as i64).collect::<Vec<_>>()
-                };
-                let writable = head.flags & WRITEABLE != 0;
-                (head.data as usize, list(head.shape), list(head.strides), item, writable)
+    /// What a launch takes along of an array of the host.
+    ///
+    /// # Safety
+    ///
+    /// `array` is a live array of this kind.
+    unsafe fn host_array(
+        &self,
+        py: Python<'_>,
+        slot: usize,
+        kind: ArrayKind,
+        array: *mut ffi::PyObject,
+    ) -> PyResult<HostArray> {
+        // SAFETY: as the caller promises.
+        let object = unsafe { Bound::from_borrowed_ptr(py, array) };
+        let (first, sizes, strides, item, writable): (usize, Vec<i64>, Vec<i64>, usize, bool) = match kind {
+            ArrayKind::Numpy => {
+                let item = object.getattr(intern!(py, "itemsize"))?.extract()?;
+                // SAFETY: as the caller promises; an array has as many sizes and strides as dimensions.
+                unsafe {
+                    let head = ndarray::head(array);
+                    let list = |items: *const isize| {
+                        (0..head.ndim as usize).map(|at| *items.add(at) as i64).collect::<Vec<_>>()
+                    };
+                    let writable = head.flags & WRITEABLE != 0;
+                    (head.data as usize, list(head.shape), list(head.strides), item, writable)
+                }
             }
-        }
-        ArrayKind::Own => {
-            // SAFETY: as the caller promises.
-            let own = unsafe { own(py, array) };
-            let list = |items: &[isize]| items.iter().map(|item| *item as i64).collect::<Vec<_>>();
-            (own.data as usize, list(&own.shape), list(&own.strides), i64::from(own.scalar.bytes()), true)
-        }
-        ArrayKind::Tensor | ArrayKind::Cuda => {
-            let item: i64 = object.call_method0(intern!(py, "element_size"))?.extract()?;
-            let strides: Vec<i64> = object.call_method0(intern!(py, "stride"))?.extract()?;
-            (
-                object.call_method0(intern!(py, "data_ptr"))?.extract()?,
-                object.getattr(intern!(py, "shape"))?.extract()?,
-                strides.into_iter().map(|stride| stride * item).collect(),
-                item,
-                true,
-            )
-        }
-    };
-    if sizes.contains(&0) {
-        return Ok(HostRange { slot, low: first, high: first, writable: false });
+            ArrayKind::Own => {
+                // SAFETY: as the caller promises.
+                let own = unsafe { own(py, array) };
+                let list = |items: &[isize]| items.iter().map(|item| *item as i64).collect::<Vec<_>>();
+                (own.data as usize, list(&own.shape), list(&own.strides), own.scalar.bytes() as usize, true)
+            }
+            ArrayKind::Tensor | ArrayKind::Cuda => {
+                let item: usize = object.call_method0(intern!(py, "element_size"))?.extract()?;
+                let strides: Vec<i64> = object.call_method0(intern!(py, "stride"))?.extract()?;
+                (
+                    object.call_method0(intern!(py, "data_ptr"))?.extract()?,
+                    object.getattr(intern!(py, "shape"))?.extract()?,
+                    strides.into_iter().map(|stride| stride * item as i64).collect(),
+                    item,
+                    true,
+                )
+            }
+        };
+        let is_written = writable && self.program.plan.written.contains(&slot);
+        Ok(HostArray { slot, first, item, sizes, strides, is_written })
     }
-    let (mut low, mut high) = (first as i64, first as i64 + item);
-    for (size, stride) in sizes.iter().zip(&strides) {
-        let reach = (size - 1) * stride;
-        if reach < 0 {
-            low += reach;
-        } else {
-            high += reach;
-        }
-    }
-    Ok(HostRange { slot, low: low as usize, high: high as usize, writable })
 }

@@ -61,7 +61,9 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
         if interface is not None:
             guard = maker.add_guard(source, Check.cuda())
             argument = Argument("array", type=type_name(value), device=2)
-            argument.dtype, argument.ndim, argument.layout, argument.writable, argument.device_id = interface
+            argument.dtype, argument.ndim, argument.layout, argument.writable, *place = interface
+            argument.device_id, is_aligned = place
+            argument.is_misaligned = None if is_aligned else True
             if kind.__module__.startswith("jax"):
                 # Its arrays never change, whatever the protocol says.
                 argument.writable = False

@@ -10,14 +10,12 @@ from ...dispatch.specialization import Target
 from ...lazy import AWAY
 from ...store.keys import Key
 from ..errors import CompilerError
-from ..types.dtypes import defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
     from ...store.stores import Store
-    from ..settings import Settings
 
 __all__ = ["compile_cuda", "device_target", "find"]
 
@@ -33,19 +31,24 @@ def find() -> str | None:
     return _nvrtc_find(variables, [place for place in sys.path if place])
 
 
-def device_target(settings: Settings, store: Store | None, device: int) -> Target:
-    """Return everything that code for a device depends on besides its source, and the device."""
+def device_target(target: tuple[Any, ...], store: Store | None, device: int) -> Target:
+    """Return everything that code for a device depends on besides its source, and the device: set as another target is."""
     major, minor = _cuda_capability(device)
-    return Target(identity(settings, store, f"sm_{major}{minor}"), device)
+    return Target(identity(target, store, f"sm_{major}{minor}"), device)
 
 
-def identity(settings: Settings, store: Store | None, architecture: str) -> tuple[Any, ...]:
-    """Return everything that code for an architecture depends on besides its source: NVRTC, settings."""
+def identity(target: tuple[Any, ...], store: Store | None, architecture: str) -> tuple[Any, ...]:
+    """Return everything that code for an architecture depends on besides its source: NVRTC, and what `init` said.
+
+    The latter is taken from another target, so that what was said together stays together.
+    """
+    _, _, _, given, options = target
+    is_fast = "-ffast-math" in given or "--use_fast_math" in given
+    is_contracted = is_fast or "-ffp-contract=fast" in given or "--fmad=true" in given
     flags = [f"--gpu-architecture={architecture}", "--minimal"]
-    if settings.fast_math:
+    if is_fast:
         flags.append("--use_fast_math")
-    flags.append(f"--fmad={'true' if settings.contract or settings.fast_math else 'false'}")
-    options = (defaults.int.name, defaults.float.name, settings.debug)
+    flags.append(f"--fmad={'true' if is_contracted else 'false'}")
     return "cuda", architecture, _nvrtc_identity(store), tuple(flags), options
 
 
@@ -77,7 +80,9 @@ def _nvrtc_identity(kept_in: Store | None) -> tuple[Any, ...]:
             known = (f"{major}.{minor}",)
             if kept_in is not None:
                 kept_in.put(key, b"", {"version": known[0]})
-                kept_in.put(last, b"", {"version": known[0]})
+        entry = None if kept_in is None else kept_in.get(last)
+        if kept_in is not None and (entry is None or entry.metadata["version"] != known[0]):
+            kept_in.put(last, b"", {"version": known[0]})
         _known[stamp] = known
     _found[known] = path
     return known

@@ -269,7 +269,7 @@ class Host:
                 "devices",
                 f"the field `{label}` is on {name_of_device(array.device_id)}, and this launch runs on "
                 f"{name_of_device(self._device)}",
-                "a launch runs where its arrays are: make the field there, or copy the arrays to it",
+                "a launch runs where its arrays are, and without any where `kp.init(arch=...)` says: fields have to be there",
             )
         fixed = (array.address, list(array.shape))
         name = f"{label}#{value._token}"

@@ -18,8 +18,11 @@ __all__ = ["device_of"]
 def device_of(arguments: Mapping[str, Argument]) -> int | None:
     """Return the CUDA device that the arrays among the arguments are on; nothing if none is on one."""
     first: tuple[str, int | None] | None = None
+    is_anywhere = False
     for path, device in _arrays(arguments, ""):
-        if first is None:
+        if device == _ANYWHERE:
+            is_anywhere = True
+        elif first is None:
             first = (path, device)
         elif first[1] != device:
             raise KernelTypeError(
@@ -28,7 +31,13 @@ def device_of(arguments: Mapping[str, Argument]) -> int | None:
                 code="devices",
                 hint="copy one of them: `kp.asarray(x, device=...)`, `tensor.to(...)`",
             )
-    return None if first is None else first[1]
+    if first is None:
+        return 0 if is_anywhere else None
+    return first[1]
+
+
+#: Where arrays are that have no elements: on any device.
+_ANYWHERE = -1
 
 
 def _arrays(arguments: Mapping[Any, Argument], before: str) -> Iterator[tuple[str, int | None]]:
@@ -37,7 +46,8 @@ def _arrays(arguments: Mapping[Any, Argument], before: str) -> Iterator[tuple[st
         path = f"{before}[{name}]" if isinstance(name, int) else f"{before}.{name}" if before else str(name)
         if argument.kind == "array":
             is_on_device = argument.device in (2, "cuda")
-            yield path, (argument.device_id or 0) if is_on_device else None
+            on_device = _ANYWHERE if argument.device_id is None else argument.device_id
+            yield path, on_device if is_on_device else None
         elif argument.kind == "process-local":
             for array in _arrays_of_field(argument.value):
                 yield path, array.device_id
