@@ -46,6 +46,9 @@ impl HostArray {
 
     /// Calls something with where pieces of it are, and how long they are: nothing between elements is touched.
     fn pieces(&self, visit: &mut impl FnMut(usize, usize)) {
+        if self.sizes.contains(&0) {
+            return;
+        }
         // Dimensions that follow each other without a gap are one piece.
         let (mut piece, mut outer) = (self.item, self.sizes.len());
         while outer > 0 && (self.sizes[outer - 1] == 1 || self.strides[outer - 1] == piece as i64) {
