@@ -279,7 +279,8 @@ def launches(report: Report, floor: Any) -> None:
     report.add("launch and wait", "cuLaunchKernel, C", lowest, "us", lowest)
     for name in ("own array", "torch tensor"):
         if name in calls:
-            report.add("launch and wait", name, wait_us(*calls[name]), "us", lowest)
+            call, arguments, _ = calls[name]
+            report.add("launch and wait", name, wait_us(call, arguments, kp.sync), "us", lowest)
 
 
 def kernels(report: Report, floor: Any, label: str) -> None:
@@ -322,11 +323,20 @@ def kernels(report: Report, floor: Any, label: str) -> None:
         "ms",
         lowest,
     )
+    if cupy is not None:
+        wait, x = cupy.cuda.runtime.deviceSynchronize, cupy.asarray(values)
+        counted = kernel_ms(lambda: cupy.bincount(x, minlength=256), wait, 10)
+        report.add("histogram 50M, 256 bins", "CuPy `bincount`", counted, "ms", lowest)
     matrices = [kp.ndarray(kp.f32, (2048, 2048), device="cuda") for _ in range(3)]
     report.add("matmul 2048, plain loops", "CUDA C", lowest := floor.matmul_ms(2048), "ms", lowest)
     report.add(
         "matmul 2048, plain loops", label, kernel_ms(lambda: matmul(*matrices), kp.sync, 5), "ms", lowest
     )
+    if cupy is not None:
+        a, b, _ = (cupy.asarray(matrix) for matrix in matrices)
+        report.add(
+            "matmul 2048, plain loops", "CuPy `@` (cuBLAS)", kernel_ms(lambda: a @ b, wait, 5), "ms", lowest
+        )
 
 
 FIRST = """

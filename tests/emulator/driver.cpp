@@ -4,8 +4,9 @@
 // the last one that was made goes first, unless it waits for another. Memory of a device can only be touched while
 // something runs on it; it is filled with rubbish when it is allocated and again when it is freed, and room is bounded.
 //
-// KPE_DEVICES says how many devices there are, KPE_CAPABILITY what they are (90 for 9.0), KPE_MEMORY how many bytes each has, KPE_VERSION what version this is. With
-// KPE_NOTHING, nothing is launched: what is left is what a launch costs without the driver.
+// KPE_DEVICES says how many devices there are, KPE_CAPABILITY what they are (90 for 9.0), KPE_MEMORY how many bytes each
+// has, KPE_VERSION what version this is. With KPE_NOTHING, nothing is launched: what is left is what a launch costs without
+// the driver.
 
 #include <algorithm>
 #include <csetjmp>

@@ -1,7 +1,7 @@
 // A stand-in for NVRTC: what it makes of CUDA C++ is a shared object that the emulated driver runs on the host.
 //
-// KPE_NVRTC_VERSION says what version this is: 129 for 12.9. With KPE_NVRTC, the path of the real one, every text is compiled by that as well, for each of KPE_ARCHITECTURES: what it
-// refuses is refused here.
+// KPE_NVRTC_VERSION says what version this is: 129 for 12.9. With KPE_NVRTC, the path of the real one, every text is compiled
+// by that as well, for each of KPE_ARCHITECTURES: what it refuses is refused here.
 
 #include <cstdio>
 #include <cstdlib>

@@ -28,6 +28,7 @@ mod member;
 mod ndarray;
 mod own_array;
 mod own_array_dlpack;
+mod own_array_memory;
 mod plain;
 mod source;
 mod store;

@@ -365,3 +365,92 @@ impl Check {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn computed(a: i64, b: i64, op: Op) -> i64 {
+        Count::new(vec![Step::Number(a), Step::Slot(0), Step::Compute(op)]).of(&[b as u64]).unwrap()
+    }
+
+    #[test]
+    fn the_host_counts_as_devices_do() {
+        for (a, b) in [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3), (-6, 3), (0, 5), (5, 0), (i64::MIN, -1)] {
+            let (quotient, rest) = (computed(a, b, Op::FloorDiv), computed(a, b, Op::Mod));
+            if b == 0 {
+                assert_eq!((quotient, rest), (0, 0));
+                continue;
+            }
+            assert_eq!(quotient.wrapping_mul(b).wrapping_add(rest), a, "{a} {b}");
+            assert!(rest == 0 || (rest < 0) == (b < 0) && rest.unsigned_abs() < b.unsigned_abs(), "{a} {b}");
+        }
+        let wrapped = Count::new(vec![
+            Step::Number(i64::from(i32::MAX)),
+            Step::Number(1),
+            Step::Compute(Op::Add),
+            Step::Wrap,
+        ]);
+        assert_eq!(wrapped.of(&[]), Some(i64::from(i32::MIN)));
+    }
+
+    #[test]
+    fn what_is_too_deep_or_unfinished_is_unknown() {
+        let deep = |numbers: usize| {
+            let mut steps = vec![Step::Number(1); numbers];
+            steps.extend(vec![Step::Compute(Op::Add); numbers - 1]);
+            Count::new(steps)
+        };
+        assert_eq!(deep(DEEPEST).of(&[]), Some(DEEPEST as i64));
+        assert_eq!(deep(DEEPEST + 1), Count::default());
+        assert_eq!(Count::default().of(&[]), None);
+        assert_eq!(Count::new(vec![Step::Number(1), Step::Number(2)]), Count::default());
+    }
+
+    fn extent(array: u32, slot: usize, sizes: &[u64], strides: &[i64]) -> Extent {
+        Extent {
+            array,
+            address: Place::Slot(slot),
+            sizes: sizes.iter().map(|size| Place::Fixed(*size)).collect(),
+            strides: strides.iter().map(|stride| Place::Fixed(*stride as u64)).collect(),
+            bytes: 4,
+        }
+    }
+
+    #[test]
+    fn arrays_are_apart_or_the_same() {
+        let apart = |first: Extent, second: Option<Extent>, slots: &[u64]| {
+            Check::Apart { first, second, may_be_same: true }.violated(slots).is_none()
+        };
+        let plain = |slot| extent(slot as u32, slot, &[10], &[]);
+        assert!(apart(plain(0), Some(plain(1)), &[1000, 1040]));
+        assert!(apart(plain(0), Some(plain(1)), &[1000, 1000]));
+        assert!(!apart(plain(0), Some(plain(1)), &[1000, 1036]));
+        // Backwards: from 1036 down to 1000.
+        assert!(!apart(extent(0, 0, &[10], &[-4]), Some(plain(1)), &[1036, 1000]));
+        assert!(apart(extent(0, 0, &[10], &[-4]), Some(plain(1)), &[1036, 1040]));
+        assert!(apart(extent(0, 0, &[2, 3], &[12, 4]), None, &[1000]));
+        assert!(!apart(extent(0, 0, &[2, 3], &[4, 4]), None, &[1000]));
+        assert!(!apart(extent(0, 0, &[5], &[0]), None, &[1000]));
+        assert!(apart(extent(0, 0, &[0], &[0]), None, &[1000]));
+    }
+
+    #[test]
+    fn plans_survive_being_kept() {
+        let plan = LaunchPlan {
+            slots: 2,
+            tasks: vec![TaskPlan {
+                name: "kp_task0".to_owned(),
+                counts: vec![Count(vec![Step::Slot(1)])],
+                is_covered: true,
+            }],
+            mail: MailPlan { results: 1, fails: true, prints: false },
+            prints: vec![vec![PrintPart::Text("x".to_owned()), PrintPart::Value('i')]],
+            checks: vec![Check::Countable { array: 0, size: 1 }],
+            ..LaunchPlan::default()
+        };
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<LaunchPlan>(&text).unwrap(), plan);
+        assert_eq!(plan.mail.words(), 1 + MailPlan::FAILURE);
+    }
+}
