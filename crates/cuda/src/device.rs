@@ -53,6 +53,24 @@ unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
 
+/// A device that the calling thread uses. What it used before is used again afterwards, if there was any: other libraries
+/// go by it.
+#[must_use]
+pub struct Entered<'d> {
+    device: &'d Device,
+    before: CUcontext,
+}
+
+impl Drop for Entered<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.before.is_null() {
+            // SAFETY: it was current when the device was entered, and whoever made it keeps it.
+            unsafe { (self.device.driver.set_context)(self.before) };
+        }
+    }
+}
+
 static DEVICES: [OnceLock<Device>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
 static OPENING: Mutex<()> = Mutex::new(());
 
@@ -195,13 +213,14 @@ pub fn open_devices() -> impl Iterator<Item = &'static Device> {
 }
 
 impl Device {
-    /// Has the calling thread use this device: a fresh one has none, and libraries switch.
+    /// Has the calling thread use this device until what is returned is dropped: a fresh thread has none, and libraries
+    /// switch.
     ///
     /// # Errors
     ///
     /// If the context is lost, or the process was forked.
     #[inline]
-    pub fn enter(&self) -> Result<(), CudaError> {
+    pub fn enter(&self) -> Result<Entered<'_>, CudaError> {
         if is_forked() {
             return Err(CudaError::Forked);
         }
@@ -211,11 +230,17 @@ impl Device {
         let mut current = std::ptr::null_mut();
         // SAFETY: the driver sets the handle.
         let code = unsafe { (self.driver.current_context)(&raw mut current) };
-        if code != 0 || current != self.context {
-            // SAFETY: the context is never released.
-            self.check("using a device", unsafe { (self.driver.set_context)(self.context) })?;
+        if code == 0 && current == self.context {
+            return Ok(Entered { device: self, before: std::ptr::null_mut() });
         }
-        Ok(())
+        self.switch(current)
+    }
+
+    #[cold]
+    fn switch(&self, before: CUcontext) -> Result<Entered<'_>, CudaError> {
+        // SAFETY: the context is never released.
+        self.check("using a device", unsafe { (self.driver.set_context)(self.context) })?;
+        Ok(Entered { device: self, before })
     }
 
     /// Makes an error of a code, if it is one; takes note if nothing works any more.
@@ -255,7 +280,7 @@ impl Device {
     ///
     /// If the context is lost.
     pub fn free_memory(&self) -> Result<(u64, u64), CudaError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the driver sets the numbers.
         self.check("asking for memory", unsafe { (self.driver.free_memory)(&raw mut free, &raw mut total) })?;
@@ -268,7 +293,7 @@ impl Device {
     ///
     /// If the device failed. What kernels said went wrong is returned: the first of it.
     pub fn wait(&self) -> Result<Option<Failed>, CudaError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         // What is launched while this waits is for the next one: it may not be done.
         let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
         // SAFETY: no arguments.

@@ -49,7 +49,7 @@ impl Mailbox {
     }
 
     fn allocated(device: &'static Device, count: usize) -> Result<Self, CudaError> {
-        device.enter()?;
+        let _entered = device.enter()?;
         let mut words = std::ptr::null_mut();
         // SAFETY: the driver sets the address.
         let code = unsafe { (device.driver.allocate_host)(&raw mut words, count * 8, PORTABLE_AND_MAPPED) };
@@ -137,9 +137,12 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        if if_open().is_some() && self.device.enter().is_ok() {
-            // SAFETY: allocated when this was made. The driver waits for devices that may write to it.
-            unsafe { (self.device.driver.free_host)(self.words.cast()) };
+        let Some(_driver) = if_open() else { return };
+        let Ok(_entered) = self.device.enter() else { return };
+        // SAFETY: allocated when this was made. Nothing that may write to it is left.
+        unsafe {
+            (self.device.driver.synchronize)();
+            (self.device.driver.free_host)(self.words.cast());
         }
     }
 }

@@ -26,7 +26,7 @@ impl DeviceMemory {
     ///
     /// If there is no room.
     pub fn new(device: &'static Device, bytes: usize, stream: Stream) -> Result<Self, CudaError> {
-        device.enter()?;
+        let _entered = device.enter()?;
         let room = bytes.max(1).next_multiple_of(GRAIN);
         let mut address = 0;
         // SAFETY: the driver sets the address.
@@ -72,7 +72,7 @@ impl DeviceMemory {
         if self.bytes == 0 {
             return Ok(());
         }
-        self.device.enter()?;
+        let _entered = self.device.enter()?;
         // SAFETY: this much memory was allocated.
         let code =
             unsafe { (self.device.driver.fill_bytes)(self.address, byte, self.bytes, self.stream.handle()) };
@@ -82,9 +82,10 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if if_open().is_none() || self.device.enter().is_err() {
+        if if_open().is_none() {
             return;
         }
+        let Ok(_entered) = self.device.enter() else { return };
         // SAFETY: allocated when this was made; work that was launched before is done before.
         unsafe { (self.device.driver.free)(self.address, self.stream.handle()) };
     }
@@ -104,7 +105,7 @@ impl Device {
         if bytes == 0 {
             return Ok(());
         }
-        self.enter()?;
+        let _entered = self.enter()?;
         // SAFETY: as the caller promises. Memory that is not pinned was read when the call returns.
         let code =
             unsafe { (self.driver.copy_to_device)(to, from.cast::<c_void>(), bytes, Stream::OWN.handle()) };
@@ -125,7 +126,7 @@ impl Device {
         if bytes == 0 {
             return Ok(());
         }
-        self.enter()?;
+        let _entered = self.enter()?;
         // SAFETY: as the caller promises.
         let code =
             unsafe { (self.driver.copy_to_host)(to.cast::<c_void>(), from, bytes, Stream::OWN.handle()) };
@@ -146,7 +147,7 @@ impl Device {
         if bytes == 0 || to == from {
             return Ok(());
         }
-        self.enter()?;
+        let _entered = self.enter()?;
         // SAFETY: as the caller promises.
         let code = unsafe { (self.driver.copy_on_device)(to, from, bytes, Stream::OWN.handle()) };
         self.check("copying on a device", code)

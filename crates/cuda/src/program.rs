@@ -109,7 +109,7 @@ impl Program {
         code: &[u8],
         plan: LaunchPlan,
     ) -> Result<Self, CudaError> {
-        device.enter()?;
+        let _entered = device.enter()?;
         let most = if device.driver.version >= LARGE_SINCE { LARGE } else { SMALL };
         if plan.all_slots() * 8 > most {
             return Err(CudaError::Other(format!(
@@ -191,7 +191,7 @@ impl Program {
         owner: impl FnOnce() -> Box<dyn Any + Send>,
     ) -> Result<Outcome, CudaError> {
         assert!(slots.len() >= self.plan.all_slots());
-        self.device.enter()?;
+        let _entered = self.device.enter()?;
         for check in &self.plan.checks {
             if let Some((status, array)) = check.violated(slots) {
                 return Ok(Outcome::Refused(status, array));
@@ -296,9 +296,14 @@ fn too_many() -> CudaError {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if if_open().is_some() && self.device.enter().is_ok() {
-            // SAFETY: loaded when this was made. The driver unloads it once nothing runs it.
-            unsafe { (self.device.driver.unload_module)(self.module) };
+        if if_open().is_none() {
+            return;
+        }
+        let Ok(_entered) = self.device.enter() else { return };
+        // SAFETY: loaded when this was made, and nothing runs it any more.
+        unsafe {
+            (self.device.driver.synchronize)();
+            (self.device.driver.unload_module)(self.module);
         }
     }
 }

@@ -63,7 +63,7 @@ impl Event {
 
     /// How many milliseconds were between two; waits for them.
     pub(crate) fn since(&self, earlier: &Self) -> Result<f32, CudaError> {
-        self.device.enter()?;
+        let _entered = self.device.enter()?;
         let mut milliseconds = 0.0;
         // SAFETY: both exist; the driver sets the number.
         unsafe {

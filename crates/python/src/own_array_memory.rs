@@ -108,7 +108,7 @@ pub(crate) fn order_for(device: &'static Device, stream: Option<&Bound<'_, PyAny
         return Ok(());
     }
     let order = || {
-        device.enter()?;
+        let _entered = device.enter()?;
         device.order(Stream::of(number as u64), Stream::OWN)
     };
     order().map_err(|error| Python::attach(|py| device_error(py, &error)))

@@ -184,3 +184,21 @@ def test_elements_that_are_not_aligned_are_refused(library):
     x = Foreign(library)
     with pytest.raises(kp.KernelError, match="not aligned"):
         increase(Foreign(library, shape=(4,), data=(x.address + 2, False)))
+
+
+def test_the_device_that_a_thread_uses_is_left_alone(library):
+    """Other libraries go by the context that is current: launches and copies put it back."""
+    driver, other, current = library.driver, ctypes.c_void_p(), ctypes.c_void_p()
+    own = kp.ndarray(kp.i32, N, device="cuda:0")
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(other), 1) == 0
+    assert driver.cuCtxSetCurrent(other) == 0
+    try:
+        increase(own)
+        assert own[0] == 1
+        own.fill(3)
+        kp.sync()
+        driver.cuCtxGetCurrent(ctypes.byref(current))
+        assert current.value == other.value
+    finally:
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(other), 0)
+        driver.cuCtxSetCurrent(other)

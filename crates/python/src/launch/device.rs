@@ -152,7 +152,7 @@ impl DeviceCall {
         let mut results = vec![0u64; self.program.plan.mail.results];
         let device = self.program.device;
         let run = || -> Result<Outcome, CudaError> {
-            device.enter()?;
+            let _entered = device.enter()?;
             // What is recorded must not depend on what is not.
             let others = if device.is_capturing(stream) { &[][..] } else { &streams.others };
             for other in others {
