@@ -97,7 +97,7 @@ def test_names():
     with pytest.raises(AttributeError, match="nope"):
         qd.nope  # noqa: B018
     with pytest.raises(ValueError, match="kernels run on the CPU"):
-        qd.init(arch="cuda")
+        qd.init(arch="vulkan")
     qd.init(arch=qd.cpu, log_level="warn", print_ir=False)
     with pytest.raises(TypeError, match="no option `fastmath`"):
         qd.init(fastmath=True)

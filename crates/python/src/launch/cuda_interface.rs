@@ -50,7 +50,7 @@ impl CudaArray {
         let Some(interface) = array.getattr_opt(intern!(py, "__cuda_array_interface__"))? else {
             return Ok(None);
         };
-        let interface = interface.cast_into::<PyDict>()?;
+        let Ok(interface) = interface.cast_into::<PyDict>() else { return Ok(None) };
         let item = |name: &Bound<'py, PyString>| -> PyResult<Option<Bound<'py, PyAny>>> {
             Ok(interface.get_item(name)?.filter(|value| !value.is_none()))
         };

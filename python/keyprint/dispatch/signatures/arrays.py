@@ -56,7 +56,7 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
             if maker.options.takes_any_array and not needs_grad:
                 _as_any(argument)
             return argument.guarded_by(guard)
-    if hasattr(value, "__cuda_array_interface__"):
+    if hasattr(kind, "__cuda_array_interface__"):
         interface = _cuda_array_spec(value)
         if interface is not None:
             guard = maker.add_guard(source, Check.cuda())
