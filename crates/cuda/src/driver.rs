@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUfunction, CUmemoryPool, CUmodule, CUstream};
 use libloading::Library;
 
-use crate::error::CudaError;
+use crate::error::{CudaError, of_loader};
 
 /// The address of something in the memory of a device.
 pub type DevicePointer = u64;
@@ -130,7 +130,7 @@ fn open() -> Result<Driver, CudaError> {
     let path = named.unwrap_or_else(|| "libcuda.so.1".to_owned());
     // SAFETY: loading the driver runs its initialisers, which is what everybody does with it.
     let library = unsafe { Library::new(&path) }
-        .map_err(|error| CudaError::NoDriver { path: path.clone(), reason: error.to_string() })?;
+        .map_err(|error| CudaError::NoDriver { path: path.clone(), reason: of_loader(&error) })?;
     let mut version = 0;
     // SAFETY: functions of the driver by these names have these types.
     unsafe {

@@ -142,6 +142,11 @@ pub(crate) fn words(driver: &Driver, code: u32) -> (String, String) {
     (text(driver.error_name), text(driver.error_text))
 }
 
+/// What the system says about a library that cannot be opened.
+pub(crate) fn of_loader(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// Whether nothing on the device works any more after a code.
 pub(crate) fn is_fatal(code: u32) -> bool {
     matches!(code, DEINITIALIZED | 700 | 702 | 709 | 710 | 714..=719 | 721)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
-use crate::error::CudaError;
+use crate::error::{CudaError, of_loader};
 
 type Handle = *mut c_void;
 type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
@@ -82,7 +82,9 @@ impl Nvrtc {
     ///
     /// If it cannot be opened, or is no NVRTC.
     pub fn open(path: &Path) -> Result<Self, CudaError> {
-        let failed = |error: libloading::Error| CudaError::NoNvrtc(format!("{}: {error}", path.display()));
+        let failed = |error: libloading::Error| {
+            CudaError::NoNvrtc(format!("{}: {}", path.display(), of_loader(&error)))
+        };
         // It opens what it needs by a bare name, which the loader only finds if it is open already.
         if let Some(directory) = path.parent() {
             let beside = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
