@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -431,7 +432,8 @@ def main() -> None:
     )
     out = Path(os.environ.get("OUT", HERE)) / "gpu.md"
     head = f"{name}, driver of CUDA {version // 1000}.{version % 1000 // 10}, {', '.join(tools)}"
-    out.write_text(f"# On a GPU\n\n{head}; {datetime.date.today()}.\n\n{report.text()}\n")
+    head = textwrap.fill(f"{head}; {datetime.date.today()}.", 100)
+    out.write_text(f"# On a GPU\n\n{head}\n\n{report.text()}\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ struct kpe_state {
   int (*barrier)(int place, int yes);
   // Hands a value to the other threads of the block, at a place; returns that of another thread.
   kpe_u64 (*exchange)(int place, kpe_u64 value, kpe_u32 from);
-  void *(*shared)(int place, kpe_u64 bytes);
 };
 static kpe_state *kpe;
 extern "C" __attribute__((visibility("default"))) void kpe_bind(kpe_state *state) { kpe = state; }

@@ -37,7 +37,7 @@ std::string read(const std::string &path) {
 // Functions that the driver calls: kernels with their slots behind a pointer, and what it must know of them.
 std::string entries(const std::string &source) {
   std::string text = "\nextern \"C\" __global__ const unsigned long long kpe_bytes = sizeof(kp_slots);\n";
-  const bool waits = source.find("kpe_waits") != std::string::npos || source.find("__syncthreads") != std::string::npos;
+  const bool waits = source.find("__syncthreads") != std::string::npos;
   text += std::string("extern \"C\" __global__ const int kpe_waits = ") + (waits ? "1" : "0") + ";\n";
   std::regex kernel("__global__ void [^(]*\\([0-9]+\\) (\\w+)\\(");
   for (std::sregex_iterator at(source.begin(), source.end(), kernel), end; at != end; ++at) {
