@@ -202,3 +202,23 @@ def test_the_device_that_a_thread_uses_is_left_alone(library):
     finally:
         driver.cuDevicePrimaryCtxRetain(ctypes.byref(other), 0)
         driver.cuCtxSetCurrent(other)
+
+
+def test_alignment_and_fields_of_structs_count(library):
+    compiled = []
+
+    def made(**options):
+        @kp.jit(compile=lambda specialization: compiled.append(1) or (lambda x: None), **options)
+        def kernel(x):
+            return x
+
+        return kernel
+
+    x, kernel = Foreign(library), made(align={"x": 16})
+    kernel(x)
+    kernel(Foreign(library, shape=(4,), data=(x.address + 4, False)))
+    assert len(compiled) == 2
+    kernel = made()
+    for field in ("a", "b", "a"):
+        kernel(Foreign(library, typestr="|V4", descr=[(field, "<i4")]))
+    assert len(compiled) == 4

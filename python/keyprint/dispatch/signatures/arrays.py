@@ -56,9 +56,10 @@ def take_array(maker: SignatureMaker, value: Any, source: Source, path: str) -> 
             if maker.options.takes_any_array and not needs_grad:
                 _as_any(argument)
             return argument.guarded_by(guard)
-    if hasattr(kind, "__cuda_array_interface__"):
+    if hasattr(kind, "__cuda_array_interface__") and not multiple:
         interface = _cuda_array_spec(value)
-        if interface is not None:
+        # Structs count by their fields, which are looked at below.
+        if interface is not None and "V" not in interface[0]:
             guard = maker.add_guard(source, Check.cuda())
             argument = Argument("array", type=type_name(value), device=2)
             argument.dtype, argument.ndim, argument.layout, argument.writable, *place = interface
