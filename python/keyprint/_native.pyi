@@ -651,8 +651,7 @@ class LoadedKernel:
     def address(self) -> int: ...
 
 @final
-class DeviceProgram:
-    def uses(self) -> list[tuple[str, int, int, int]]: ...
+class DeviceProgram: ...
 
 def sync() -> None:
     """Wait until everything that was launched on devices is done, and raise what went wrong there."""

@@ -2,14 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use crate::program::TaskUse;
-
 /// Attributes of functions in the sections `.nv.info`: how many registers, how many bytes of stack.
 const REGISTERS: u8 = 0x2f;
 const STACK: u8 = 0x11;
 
 /// The form of an attribute that has a length of its own.
 const SIZED: u8 = 4;
+
+/// What a task takes of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskUse {
+    /// Its name.
+    pub name: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of memory of a thread, because there are not enough registers.
+    pub spilled: u32,
+    /// Bytes of memory that a block shares.
+    pub shared: u32,
+}
 
 struct Section<'b> {
     name: &'b str,

@@ -53,7 +53,6 @@ functions! {
     load_module = "cuModuleLoadData" (*mut CUmodule, *const c_void);
     unload_module = "cuModuleUnload" (CUmodule);
     get_function = "cuModuleGetFunction" (*mut CUfunction, CUmodule, *const c_char);
-    function_attribute = "cuFuncGetAttribute" (*mut c_int, c_int, CUfunction);
     active_blocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor" (*mut c_int, CUfunction, c_int, usize);
     launch = "cuLaunchKernel"
         (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);

@@ -38,11 +38,6 @@ const LARGE_SINCE: c_int = 12_010;
 const LARGE: usize = 32_764;
 const SMALL: usize = 4096;
 
-/// Attributes of functions, as the driver numbers them.
-const SHARED_BYTES: c_int = 1;
-const LOCAL_BYTES: c_int = 3;
-const REGISTERS: c_int = 4;
-
 /// A kernel on a device.
 pub struct Program {
     /// The device that it is loaded on.
@@ -66,19 +61,6 @@ struct Ready {
 unsafe impl Send for Program {}
 // SAFETY: as above.
 unsafe impl Sync for Program {}
-
-/// What a task takes of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskUse {
-    /// Its name.
-    pub name: String,
-    /// Registers of a thread.
-    pub registers: u32,
-    /// Bytes of memory of a thread, because there are not enough registers.
-    pub spilled: u32,
-    /// Bytes of memory that a block shares.
-    pub shared: u32,
-}
 
 /// What came of a launch.
 pub enum Outcome {
@@ -138,31 +120,6 @@ impl Program {
             program.tasks.push(Ready { function, resident });
         }
         Ok(program)
-    }
-
-    /// What its tasks take of the device.
-    ///
-    /// # Errors
-    ///
-    /// If the context is lost.
-    pub fn uses(&self) -> Result<Vec<TaskUse>, CudaError> {
-        let attribute = |task: &Ready, which: c_int| {
-            let mut value = 0;
-            // SAFETY: the function is loaded; the driver sets the number.
-            let code =
-                unsafe { (self.device.driver.function_attribute)(&raw mut value, which, task.function) };
-            self.device.check("asking for an attribute of a kernel", code)?;
-            Ok(value.max(0) as u32)
-        };
-        let uses = self.tasks.iter().zip(&self.plan.tasks).map(|(task, plan)| {
-            Ok(TaskUse {
-                name: plan.name.clone(),
-                registers: attribute(task, REGISTERS)?,
-                spilled: attribute(task, LOCAL_BYTES)?,
-                shared: attribute(task, SHARED_BYTES)?,
-            })
-        });
-        uses.collect()
     }
 
     /// Whether a launch waits for the device.

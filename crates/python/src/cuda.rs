@@ -158,17 +158,8 @@ pub(crate) struct DeviceProgram {
     pub(crate) program: Arc<Program>,
 }
 
-/// Name, registers, spilled bytes, shared bytes of a task.
-type UseText = (String, u32, u32, u32);
-
 #[pymethods]
 impl DeviceProgram {
-    /// What its tasks take of the device.
-    fn uses(&self, py: Python<'_>) -> PyResult<Vec<UseText>> {
-        let uses = self.program.uses().map_err(|error| device_error(py, &error))?;
-        Ok(uses.into_iter().map(|task| (task.name, task.registers, task.spilled, task.shared)).collect())
-    }
-
     fn __repr__<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         PyString::new(py, &format!("<DeviceProgram on cuda:{}>", self.program.device.ordinal))
     }

@@ -2,8 +2,7 @@
 
 use std::time::SystemTime;
 
-use keyprint_cuda::cubin;
-use keyprint_cuda::program::TaskUse;
+use keyprint_cuda::cubin::{self, TaskUse};
 use keyprint_key::Key;
 use keyprint_store::{Notes, Store};
 use serde_json::json;
