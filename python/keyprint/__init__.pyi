@@ -19,6 +19,9 @@ from ._dynamic import (
     Tensor as Tensor,
 )
 from ._dynamic import (
+    bf16 as bf16,
+)
+from ._dynamic import (
     bool as bool,
 )
 from ._dynamic import (

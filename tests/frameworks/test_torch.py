@@ -74,6 +74,46 @@ def copy(a: kp.types.NDArray[kp.f32, 1], b: kp.types.NDArray[kp.f32, 1]):
         b[i] = a[i]
 
 
+@kp.kernel
+def doubled(a: kp.types.NDArray[kp.bf16, 1]):
+    for i in a:
+        a[i] = a[i] * 2 + 1
+
+
+def test_upper_halves_are_those_of_torch() -> None:
+    tensor = torch.tensor([0.1, 2, -300.5]).bfloat16()
+    expected = tensor * 2 + 1
+    doubled(tensor)
+    assert torch.equal(tensor, expected)
+    own = kp.ndarray(kp.bf16, 3)
+    own.from_numpy(tensor)
+    assert torch.equal(torch.from_dlpack(own), tensor)
+    doubled(own)
+    assert torch.equal(torch.from_dlpack(own), tensor * 2 + 1)
+    field = kp.field(kp.bf16, 3)
+    field.from_torch(tensor)
+    assert torch.equal(field.to_torch(), tensor)
+    with pytest.raises(TypeError, match="pass the array itself"):
+        kp.asarray(tensor)
+    with pytest.raises(kp.KernelTypeError, match="found an array of `f16`"):
+        doubled(tensor.half())
+
+
+def test_upper_halves_in_numpy() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.array([0.1, 2, -300.5]).astype(ml_dtypes.bfloat16)
+    expected = array * 2 + 1
+    doubled(array)
+    assert np.array_equal(array, expected)
+    shared = kp.asarray(array)
+    doubled(shared)
+    assert np.array_equal(array, expected * 2 + 1) and shared.dtype == kp.bf16
+    assert all(kp.types.NDArray[dtype, 1].dtype == kp.bf16 for dtype in (ml_dtypes.bfloat16, torch.bfloat16))
+    # Others of as many bytes are other types.
+    with pytest.raises(kp.KernelTypeError, match="kernels know nothing"):
+        doubled(array.view(np.dtype("V2")))
+
+
 def test_kernels_do_not_write_what_autograd_tracks() -> None:
     tracked = torch.zeros(4, requires_grad=True)
     for tensor in (tracked, tracked * 2):

@@ -254,7 +254,7 @@ class Frame:
         value = model.typed(value)
         kind = value.type if model.is_float(value.type) else model.DEFAULT_FLOAT
         with np.errstate(all="ignore"):
-            wide = model.rounded("f32" if kind == "f16" else kind, model.convert(value, kind))
+            wide = model.rounded(model.computed(kind), model.convert(value, kind))
             return Value(kind, model.rounded(kind, np.sqrt(wide)))
 
     def _rounding(self, value: Value | Const, work: Any) -> Value | Const:

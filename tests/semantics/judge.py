@@ -65,6 +65,17 @@ def dtype(kind: str) -> str:
     return "bool" if kind == "bool" else _DTYPES[kind[0]] + kind[1:]
 
 
+def _held(kind: str) -> str:
+    """What NumPy holds numbers of a type as: their bits, if it has no such type."""
+    return "u16" if kind == "bf16" else kind
+
+
+def _numbers(values: list[Any], kind: str) -> Any:
+    if kind == "bf16":
+        return (np.array(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.array(values, dtype(kind))
+
+
 def make(seed: int, many: int, rows: int, mode: Mode) -> Batch:
     programs = [
         Maker(seed * 1000 + at, is_smooth=mode.is_smooth).program(f"program{at}") for at in range(many)
@@ -102,10 +113,14 @@ def text_of(batch: Batch, mode: Mode) -> str:
         lines.append(f"{struct_type.name} = kp.types.struct({members})")
     lines += [HELPERS]
     lines += ["@kp.func\n" + program.text for program in batch.programs]
-    parameters = [f"all_{name}: kp.types.NDArray[kp.{kind}, 1]" for name, kind in NUMBERS.items()]
+    parameters = [f"all_{name}: kp.types.NDArray[kp.{_held(kind)}, 1]" for name, kind in NUMBERS.items()]
     parameters += [f"{name}: kp.types.NDArray[kp.{kind}, 2]" for name, kind in ARRAYS.items()]
     parameters += ["OI: kp.types.NDArray[kp.i64, 3]", "OF: kp.types.NDArray[kp.f64, 3]"]
-    call = ", ".join([*(f"all_{name}[i]" for name in NUMBERS), *ARRAYS, "OI", "OF"])
+    given = [
+        f"all_{name}[i]" if _held(kind) == kind else f"kp.bit_cast(all_{name}[i], kp.{kind})"
+        for name, kind in NUMBERS.items()
+    ]
+    call = ", ".join([*given, *ARRAYS, "OI", "OF"])
     loops = []
     for at, program in enumerate(batch.programs):
         if mode.graph or at == 0:
@@ -141,7 +156,7 @@ def launch(
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     rows = len(batch.rows)
-    numbers = [np.array([row[key] for row in batch.rows], dtype(kind)) for key, kind in NUMBERS.items()]
+    numbers = [_numbers([row[key] for row in batch.rows], kind) for key, kind in NUMBERS.items()]
     arrays = {array: np.array(batch.arrays[array], dtype(kind)) for array, kind in ARRAYS.items()}
     many = len(batch.programs)
     ints = np.zeros((rows, many, max(1, *(program.ints for program in batch.programs))), np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-FLOATS = ("f16", "f32", "f64")
+FLOATS = ("f16", "bf16", "f32", "f64")
 SCALARS = ("bool", *INTS, *FLOATS)
 
 DEFAULT_INT, DEFAULT_FLOAT = "i32", "f32"
@@ -46,7 +46,7 @@ class Value:
 
 
 def bits(kind: str) -> int:
-    return 8 if kind == "bool" else int(kind[1:])
+    return 8 if kind == "bool" else int(kind.lstrip("biuf"))
 
 
 def is_int(kind: Any) -> bool:
@@ -71,13 +71,20 @@ def wrap(kind: str, value: int) -> int:
     return (value - low) % (1 << bits(kind)) + low
 
 
-_NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_NUMPY = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
+
+
+def computed(kind: str) -> str:
+    """The type that floats of a type are computed in."""
+    return "f32" if kind in ("f16", "bf16") else kind
 
 
 def rounded(kind: str, value: Any) -> Any:
     """A float of a type: of whole numbers, too, rounded once."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
-        return _NUMPY[kind](_round_int(value, {"f16": 11, "f32": 24, "f64": 53}[kind]))
+        return _NUMPY[kind](_round_int(value, {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[kind]))
+    if kind == "bf16":
+        return np.float32(_round_float(float(value)))
     with np.errstate(all="ignore"):
         return _NUMPY[kind](value)
 
@@ -95,6 +102,18 @@ def _round_int(value: int, digits: int) -> float:
     return sign * math.ldexp(low, shift)
 
 
+def _round_float(value: float) -> float:
+    """The nearest number of eight binary digits that single precision has, ties to even."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    # What is left of the last digit; the smallest numbers have fewer.
+    last = max(math.frexp(value)[1], -125) - 8
+    low, rest = divmod(abs(value) / 2.0**last, 1)
+    low += rest > 0.5 or (rest == 0.5 and low % 2 == 1)
+    size = low * 2.0**last
+    return math.copysign(size if size < 2.0**128 else math.inf, value)
+
+
 # -- Types -------------------------------------------------------------------------------------------
 
 
@@ -106,6 +125,8 @@ def promote(a: str, b: str) -> str:
         return b if a == "bool" else a
     if is_float(a) or is_float(b):
         floats = [kind for kind in (a, b) if is_float(kind)]
+        if {*floats} == {"f16", "bf16"}:
+            return "f32"
         return max(floats, key=bits)
     if bits(a) != bits(b):
         return max(a, b, key=bits)
@@ -203,7 +224,7 @@ def known(op: str, x: Any, y: Any) -> Any:
 def floor_div(kind: str, x: Any, y: Any) -> Any:
     if is_int(kind):
         return 0 if y == 0 else wrap(kind, x // y)
-    f = _NUMPY["f32" if kind == "f16" else kind]
+    f = _NUMPY[computed(kind)]
     x, y = f(x), f(y)
     rest = np.fmod(x, y)
     if y == 0:
@@ -220,7 +241,7 @@ def floor_div(kind: str, x: Any, y: Any) -> Any:
 def modulo(kind: str, x: Any, y: Any) -> Any:
     if is_int(kind):
         return 0 if y == 0 else wrap(kind, x % y)
-    f = _NUMPY["f32" if kind == "f16" else kind]
+    f = _NUMPY[computed(kind)]
     x, y = f(x), f(y)
     rest = np.fmod(x, y)
     if y == 0:
@@ -294,7 +315,7 @@ def _numbers(op: str, left: Value, right: Value, events: Events, exponent: int |
         if is_bits:
             number = {"&": x & y, "|": x | y, "^": x ^ y}[op]
             return Value(kind, number)
-        wide = "f32" if kind == "f16" else kind
+        wide = computed(kind)
         if is_float(kind):
             x, y = rounded(wide, x), rounded(wide, y)
         if op in ("//", "%") and is_int(kind) and y == 0:

@@ -28,6 +28,7 @@ NUMBERS = {
     "q": "u16",
     "r": "bool",
     "s": "f16",
+    "t": "bf16",
 }
 
 #: Arrays that programs change, a row for each iteration.

@@ -38,6 +38,7 @@ pub(crate) struct CFunctions {
     pub(crate) dialect: Dialect,
     functions: Vec<(String, String)>,
     has_halves: bool,
+    has_upper_halves: bool,
     has_whole: bool,
     has_narrowed: bool,
 }
@@ -74,27 +75,60 @@ const WHOLE: &str = r#"
 #endif
 "#;
 
+/// Upper halves of single precision, for storing. A number is cut to fewer bits before it is rounded, of which the last
+/// says whether anything was cut off, so that it is rounded once; few enough for the smallest numbers.
+fn upper_halves(dialect: Dialect) -> String {
+    let (begin, library) = (dialect.function(), dialect.library());
+    format!(
+        r#"
+typedef struct {{ u16 bits; }} bf16;
+{begin} bf16 kp_bf16_of_bits(u32 bits) {{ bf16 y; y.bits = (u16)bits; return y; }}
+{begin} f32 kp_f32_of_bf16(bf16 x) {{ const u32 b = (u32)x.bits << 16; f32 y; {library}memcpy(&y, &b, sizeof y); return y; }}
+{begin} bf16 kp_bf16_of_f32(f32 x) {{
+  u32 b; {library}memcpy(&b, &x, sizeof b);
+  return kp_bf16_of_bits((b & 0x7fffffff) > 0x7f800000 ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
+}}
+{begin} bf16 kp_bf16_of_f64(f64 x) {{
+  u64 b; {library}memcpy(&b, &x, sizeof b);
+  b = (b & ~0x1fffffffffULL) | (u64)((b & 0x1fffffffffULL) != 0) << 37;
+  {library}memcpy(&x, &b, sizeof b);
+  return kp_bf16_of_f32((f32)x);
+}}
+{begin} bf16 kp_bf16_of_u64(u64 x) {{
+  if (x >> 53) x = (x >> 11 | ((x & 2047) != 0)) << 11;
+  return kp_bf16_of_f64((f64)x);
+}}
+{begin} bf16 kp_bf16_of_i64(i64 x) {{
+  const bf16 y = kp_bf16_of_u64(x < 0 ? 0 - (u64)x : (u64)x);
+  return kp_bf16_of_bits(x < 0 ? y.bits | 0x8000U : y.bits);
+}}
+"#
+    )
+}
+
 impl CFunctions {
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self { dialect, ..Self::default() }
     }
 
     pub(crate) fn text(&self) -> String {
+        let upper = if self.has_upper_halves { upper_halves(self.dialect) } else { String::new() };
         if self.dialect == Dialect::Cuda {
             let all: String = self.functions.iter().map(|(_, text)| text.as_str()).collect();
             let halves = if self.has_halves { crate::cuda::HALVES } else { "" };
-            return format!("{halves}\n{all}");
+            return format!("{halves}{upper}\n{all}");
         }
         let halves = if self.has_halves { HALVES } else { "" };
         let whole = if self.has_whole { WHOLE } else { "" };
         let narrowed = if self.has_narrowed { NARROWED } else { "" };
         let all: String = self.functions.iter().map(|(_, text)| text.as_str()).collect();
-        format!("{halves}{whole}{narrowed}\n{all}")
+        format!("{halves}{whole}{narrowed}{upper}\n{all}")
     }
 
     /// The C type of numbers.
     pub(crate) fn type_of(&mut self, scalar: Scalar) -> &'static str {
         self.has_halves |= scalar == Scalar::F16;
+        self.has_upper_halves |= scalar == Scalar::BF16;
         if scalar == Scalar::Bool { "u8" } else { scalar.name() }
     }
 
@@ -295,13 +329,14 @@ impl CFunctions {
             Scalar::F64 => "(f64)(r >> 11) * 0x1p-53",
             Scalar::F32 => "(f32)(r >> 40) * 0x1p-24f",
             Scalar::F16 => "(f16)((f32)(r >> 53) * 0x1p-11f)",
+            Scalar::BF16 => "kp_bf16_of_f32((f32)(r >> 56) * 0x1p-8f)",
             Scalar::Bool => "(u8)(r >> 63)",
-            _ => "r >> SHIFT",
+            _ => "(TYPE)(r >> SHIFT)",
         };
-        let drawn = drawn.replace("SHIFT", &(64 - scalar.bits()).to_string());
+        let drawn = drawn.replace("TYPE", t).replace("SHIFT", &(64 - scalar.bits()).to_string());
         self.add(format!("kp_random_{}", scalar.name()), |name| {
             format!(
-                "{begin} {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return ({t})({drawn}); }}\n"
+                "{begin} {t} {name}(u64 key, u64 at, u32 n) {{ u64 r = kp_squares((at << 20) + n, key); return {drawn}; }}\n"
             )
         })
     }
@@ -317,6 +352,19 @@ pub(crate) fn changed(
     w: &str,
 ) -> String {
     match (scalar == wide, scalar) {
+        // Halves are computed in single precision.
+        (true, Scalar::BF16) => {
+            format!(
+                "kp_bf16_of_f32({})",
+                combined(dialect, op, Scalar::F32, "kp_f32_of_bf16(f)", "kp_f32_of_bf16(v)")
+            )
+        }
+        (false, Scalar::BF16) => {
+            format!(
+                "kp_bf16_of_{w}({})",
+                combined(dialect, op, wide, &format!("({w})kp_f32_of_bf16(f)"), "v")
+            )
+        }
         (true, _) => combined(dialect, op, scalar, "f", "v"),
         (false, Scalar::Bool) => format!("({} != 0)", combined(dialect, op, wide, &format!("({w})f"), "v")),
         (false, _) => format!("({t}){}", combined(dialect, op, wide, &format!("({w})f"), "v")),

@@ -38,19 +38,14 @@ impl Writer<'_> {
 
     /// The same, without parentheses around it.
     pub(crate) fn bare(&mut self, expr: &Expr) -> String {
-        let text = self.expr(expr);
-        let is_wrapped = text.starts_with('(') && text.ends_with(')') && {
-            // The first parenthesis is closed by the last one.
-            let mut level = 0;
-            text.char_indices().all(|(at, character)| {
-                level += i32::from(character == '(') - i32::from(character == ')');
-                level > 0 || at == text.len() - 1
-            })
-        };
-        if is_wrapped { text[1..text.len() - 1].to_owned() } else { text }
+        unwrapped(&self.expr(expr)).to_owned()
     }
 
     pub(crate) fn constant(&mut self, scalar: Scalar, bits: u64) -> String {
+        if scalar == Scalar::BF16 {
+            self.functions.type_of(scalar);
+            return format!("kp_bf16_of_bits({bits:#x})");
+        }
         if scalar.is_float() {
             let value = fold::float(scalar, bits);
             let s = if scalar == Scalar::F64 { "" } else { "f" };
@@ -236,27 +231,49 @@ impl Writer<'_> {
 
     fn cast(&mut self, to: Scalar, value: &Expr) -> String {
         let from = value.scalar(self.kernel);
+        let text = self.expr(value);
+        self.converted(from, to, &text)
+    }
+
+    /// A number of one type as another.
+    pub(crate) fn converted(&mut self, from: Scalar, to: Scalar, text: &str) -> String {
+        if from == Scalar::BF16 {
+            return self.converted(Scalar::F32, to, &format!("kp_f32_of_bf16({})", unwrapped(text)));
+        }
+        if from == to {
+            return text.to_owned();
+        }
         if to == Scalar::Bool {
-            return format!("({} != 0)", self.expr(value));
+            return format!("({text} != 0)");
         }
         if from.is_float() && to.is_int() {
             if from == Scalar::F16 {
                 let helper = self.functions.whole(Scalar::F32, to);
-                return format!("{helper}((f32){})", self.expr(value));
+                return format!("{helper}((f32){text})");
             }
             let helper = self.functions.whole(from, to);
-            return format!("{helper}({})", self.bare(value));
+            return format!("{helper}({})", unwrapped(text));
         }
         if from.is_float() && to.bits() < from.bits() {
             self.functions.narrows();
         }
         let t = self.functions.type_of(to);
+        if to == Scalar::BF16 {
+            let by = match from {
+                Scalar::F64 => "f64",
+                Scalar::I64 | Scalar::I32 => "i64",
+                Scalar::U64 | Scalar::U32 => "u64",
+                // Single precision holds all of the others.
+                _ => "f32",
+            };
+            return format!("kp_bf16_of_{by}({})", unwrapped(text));
+        }
         if to == Scalar::F16 && !from.is_float() {
             // Some compilers forget that a whole number may be too large. By way of single precision it is the same.
             self.functions.narrows();
-            return format!("((f16)(f32){})", self.expr(value));
+            return format!("((f16)(f32){text})");
         }
-        format!("(({t}){})", self.expr(value))
+        format!("(({t}){text})")
     }
 
     fn call(&mut self, math: Math, arguments: &[Expr]) -> String {

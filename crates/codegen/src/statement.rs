@@ -291,7 +291,9 @@ impl<'k> Writer<'k> {
         self.push(&if lanes > 0 {
             format!("{t} {name}[{lanes}] = {{0}};")
         } else {
-            format!("{t} {name} = 0;")
+            // Some types are structs.
+            let zero = if self.kernel.locals[id as usize].scalar == Scalar::BF16 { "{0}" } else { "0" };
+            format!("{t} {name} = {zero};")
         });
     }
 
@@ -463,13 +465,15 @@ impl<'k> Writer<'k> {
             let text = self.bare(value);
             let place = first + at;
             // Floats as doubles, whole numbers in 64 bits.
-            self.push(&if scalar.is_float() {
-                format!("{{ const f64 r = (f64)({text}); __builtin_memcpy(&w[{place}], &r, sizeof r); }}")
+            let line = if scalar.is_float() {
+                let text = self.converted(scalar, Scalar::F64, &format!("({text})"));
+                format!("{{ const f64 r = {text}; __builtin_memcpy(&w[{place}], &r, sizeof r); }}")
             } else if scalar.is_signed() {
                 format!("w[{place}] = (u64)(i64)({text});")
             } else {
                 format!("w[{place}] = (u64)({text});")
-            });
+            };
+            self.push(&line);
         }
         self.push("if (kp_token) kp->lock(kp_token);");
         self.push("return 0;");
@@ -547,7 +551,7 @@ impl<'k> Writer<'k> {
     pub(crate) fn as_bits(&mut self, scalar: Scalar, text: &str) -> String {
         if scalar.is_float() {
             let helper = self.functions.bits(Scalar::F64, Scalar::U64);
-            format!("{helper}((f64)({text}))")
+            format!("{helper}({})", self.converted(scalar, Scalar::F64, &format!("({text})")))
         } else if scalar.is_signed() {
             format!("(u64)(i64)({text})")
         } else {

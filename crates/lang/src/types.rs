@@ -25,6 +25,8 @@ pub enum Scalar {
     U64,
     /// Half precision.
     F16,
+    /// The upper half of single precision.
+    BF16,
     /// Single precision.
     F32,
     /// Double precision.
@@ -33,7 +35,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Bool,
         Self::I8,
         Self::I16,
@@ -44,6 +46,7 @@ impl Scalar {
         Self::U32,
         Self::U64,
         Self::F16,
+        Self::BF16,
         Self::F32,
         Self::F64,
     ];
@@ -62,6 +65,7 @@ impl Scalar {
             Self::U32 => "u32",
             Self::U64 => "u64",
             Self::F16 => "f16",
+            Self::BF16 => "bf16",
             Self::F32 => "f32",
             Self::F64 => "f64",
         }
@@ -78,7 +82,7 @@ impl Scalar {
     pub const fn bits(self) -> u32 {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 8,
-            Self::I16 | Self::U16 | Self::F16 => 16,
+            Self::I16 | Self::U16 | Self::F16 | Self::BF16 => 16,
             Self::I32 | Self::U32 | Self::F32 => 32,
             Self::I64 | Self::U64 | Self::F64 => 64,
         }
@@ -93,7 +97,19 @@ impl Scalar {
     /// Whether it has a fraction.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::F32 | Self::F64)
+        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
+    }
+
+    /// Whether it is a float for storing, of 16 bits.
+    #[must_use]
+    pub const fn is_half(self) -> bool {
+        matches!(self, Self::F16 | Self::BF16)
+    }
+
+    /// The type that numbers of it are computed in: halves are computed in single precision.
+    #[must_use]
+    pub const fn computed(self) -> Self {
+        if self.is_half() { Self::F32 } else { self }
     }
 
     /// Whether it is a whole number, truth values aside.
@@ -105,12 +121,12 @@ impl Scalar {
     /// Whether it has a sign.
     #[must_use]
     pub const fn is_signed(self) -> bool {
-        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::F16 | Self::F32 | Self::F64)
+        self.is_float() || matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
     /// The type of what arithmetic on two numbers gives.
     ///
-    /// A float and anything else give that float, the wider of two; of two whole numbers the wider one, or
+    /// A float and anything else give that float, the wider of two, and single precision of the two kinds of halves; of two whole numbers the wider one, or
     /// the unsigned one of two that are equally wide. Truth values count as `i32` among themselves.
     #[must_use]
     pub fn promote(self, other: Self) -> Self {
@@ -118,6 +134,7 @@ impl Scalar {
             (Self::Bool, Self::Bool) => Self::I32,
             (Self::Bool, scalar) | (scalar, Self::Bool) => scalar,
             (a, b) if a == b => a,
+            (a, b) if a.is_half() && b.is_half() => Self::F32,
             (a, b) if a.is_float() && b.is_float() => {
                 if a.bits() >= b.bits() {
                     a
@@ -163,7 +180,7 @@ impl Scalar {
             (a, b) if a == b => true,
             (_, Self::Bool) => true,
             (Self::Bool, _) => false,
-            (a, b) if a.is_float() => !b.is_float() || a.bits() >= b.bits(),
+            (a, b) if a.is_float() => !b.is_float() || a.bits() > b.bits(),
             (a, b) if b.is_float() => a.is_float(),
             (a, b) if a.is_signed() == b.is_signed() => a.bits() >= b.bits(),
             (a, b) => a.is_signed() && a.bits() > b.bits(),

@@ -223,6 +223,24 @@ impl NdArray {
     }
 }
 
+/// The numbers of an array as NumPy's of single precision, which hold them.
+fn widened<'py>(array: &Bound<'py, NdArray>) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (array.py(), array.get());
+    let mut halves = vec![0u16; this.count()];
+    // SAFETY: as many bytes as the array has.
+    unsafe { this.copy_out(py, 0, halves.as_mut_ptr().cast::<u8>(), this.bytes())? };
+    let numpy = py.import("numpy")?;
+    let copy = numpy.call_method1("empty", (PyTuple::new(py, &this.shape)?, numpy_name(this.scalar)))?;
+    let view = Buffer::of(&copy, ffi::PyBUF_C_CONTIGUOUS | ffi::PyBUF_WRITABLE)?;
+    for (at, half) in halves.into_iter().enumerate() {
+        let number = fold::float(this.scalar, u64::from(half)) as f32;
+        // SAFETY: NumPy has just made room for as many, which nobody else knows of.
+        unsafe { view.data().cast::<f32>().add(at).write_unaligned(number) };
+    }
+    drop(view);
+    Ok(copy)
+}
+
 /// Scalar, dimensions, sizes, strides and bytes of an array that is described so.
 type Described = (Scalar, usize, Vec<isize>, Vec<isize>, isize);
 
@@ -437,10 +455,37 @@ impl NdArray {
         self.set_element(index, value)
     }
 
-    /// Returns a copy as a NumPy array; the sizes of an element come last.
+    /// Takes numbers of double precision, one for each of this array's, rounded to what it holds.
+    #[pyo3(signature = (doubles, /))]
+    fn round_from(&self, py: Python<'_>, doubles: &Bound<'_, PyAny>) -> PyResult<()> {
+        let view = Buffer::of(doubles, ffi::PyBUF_C_CONTIGUOUS)?;
+        if !self.scalar.is_float() || view.length() != self.count() * 8 {
+            return Err(PyValueError::new_err(format!(
+                "expected {} numbers for floats, found {} bytes for `{}`",
+                self.count(),
+                view.length(),
+                self.scalar
+            )));
+        }
+        let size = self.scalar.bytes() as usize;
+        let mut bytes = Vec::with_capacity(self.bytes());
+        for at in 0..self.count() {
+            // SAFETY: inside of the view, whose length was checked; NumPy's memory may be aligned to anything.
+            let number = unsafe { view.data().cast::<f64>().add(at).read_unaligned() };
+            bytes.extend_from_slice(&fold::float_bits(self.scalar, number).to_le_bytes()[..size]);
+        }
+        // SAFETY: as many bytes as the array has.
+        unsafe { self.copy_in(py, 0, bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Returns a copy as a NumPy array; the sizes of an element come last. NumPy has no name for some numbers: they are
+    /// made wider.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         let numpy = py.import("numpy")?;
+        if this.scalar == Scalar::BF16 {
+            return widened(slf);
+        }
         if this.device.is_none() {
             return numpy.call_method1("array", (slf,));
         }
@@ -481,6 +526,11 @@ impl NdArray {
         let interface = PyDict::new(py);
         let kind = match this.scalar {
             Scalar::Bool => 'b',
+            Scalar::BF16 => {
+                return Err(PyAttributeError::new_err(
+                    "the protocol has no name for `bf16`\nhint: DLPack has: `torch.from_dlpack(x)`",
+                ));
+            }
             scalar if scalar.is_float() => 'f',
             scalar if scalar.is_signed() => 'i',
             _ => 'u',
@@ -622,6 +672,13 @@ impl NdArray {
             if wants(flag) && !items.is_empty() { items.as_ptr().cast_mut() } else { std::ptr::null_mut() }
         };
         let (shape, strides) = (list(ffi::PyBUF_ND, &array.shape), list(ffi::PyBUF_STRIDES, &array.strides));
+        // Who asks for no format wants the bytes.
+        if array.scalar == Scalar::BF16 && flags & ffi::PyBUF_FORMAT != 0 {
+            return Err(PyBufferError::new_err(
+                "buffers have no name for `bf16`\nhint: `to_numpy()` copies the numbers as `float32`; `torch.from_dlpack(x)` \
+                 shares them",
+            ));
+        }
         let format = format_of(array.scalar);
         // SAFETY: the view is filled as the protocol says; the array owns everything that it points to,
         // never changes it, and is owned by the view.
@@ -669,10 +726,11 @@ impl NdArray {
     }
 }
 
-/// What NumPy calls numbers of a type.
+/// What NumPy calls numbers of a type, or of one that holds them.
 fn numpy_name(scalar: Scalar) -> String {
     let kind = match scalar {
         Scalar::Bool => return "bool".to_owned(),
+        Scalar::BF16 => return "float32".to_owned(),
         scalar if scalar.is_float() => "float",
         scalar if scalar.is_signed() => "int",
         _ => "uint",
@@ -693,6 +751,8 @@ fn format_of(scalar: Scalar) -> &'static std::ffi::CStr {
         Scalar::U32 => c"I",
         Scalar::U64 => c"Q",
         Scalar::F16 => c"e",
+        // Never asked for: see `__getbuffer__`.
+        Scalar::BF16 => c"2x",
         Scalar::F32 => c"f",
         Scalar::F64 => c"d",
     }

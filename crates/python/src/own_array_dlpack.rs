@@ -36,6 +36,7 @@ pub(crate) fn managed<'py>(
     let inner = array.get();
     let code = match inner.scalar {
         Scalar::Bool => 6,
+        Scalar::BF16 => 4,
         scalar if scalar.is_float() => 2,
         scalar if scalar.is_signed() => 0,
         _ => 1,

@@ -319,7 +319,7 @@ _NUMBERS = {"int": "i64", "bool": "i64", "float": "f64"}
 _RESULTS = ("i64", "u64", "f64", "bool")
 
 #: Types of numbers that slots can have.
-_SCALARS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
+_SCALARS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
 
 
 def _slot(text: str, arguments: Mapping[str, Argument]) -> Slot:

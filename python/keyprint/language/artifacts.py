@@ -212,7 +212,7 @@ def _result(known: Any) -> Any:
 
 
 def _kind(name: str) -> str:
-    return "bool" if name == "bool" else {"f": "f64", "i": "i64", "u": "u64"}[name[0]]
+    return "bool" if name == "bool" else "f64" if "f" in name else {"i": "i64", "u": "u64"}[name[0]]
 
 
 def _built(returned: Any, values: Any) -> Any:

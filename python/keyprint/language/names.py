@@ -24,7 +24,21 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     **{name: ("language.builtin", name) for name in _BUILTINS},
     **{
         name: ("language.types.dtypes", name)
-        for name in ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "DType")
+        for name in (
+            "f16",
+            "bf16",
+            "f32",
+            "f64",
+            "i8",
+            "i16",
+            "i32",
+            "i64",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "DType",
+        )
     },
     **{
         name: ("language.builtin", name)

@@ -7,10 +7,13 @@ import pytest
 
 import keyprint as kp
 
-SCALARS = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"]
+SCALARS = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"]
 
 
 def numpy_name(scalar):
+    # NumPy has no such numbers, and gets wider ones.
+    if scalar == "bf16":
+        return "float32"
     return scalar if scalar == "bool" else {"i": "int", "u": "uint", "f": "float"}[scalar[0]] + scalar[1:]
 
 

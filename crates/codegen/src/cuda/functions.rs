@@ -22,9 +22,10 @@ impl CFunctions {
         }
         let new = changed(self.dialect, op, scalar, wide, t, w);
         // What changes nothing is not written.
+        let is_plain = scalar == wide && scalar != Scalar::BF16;
         let keeps = match op {
-            AtomicOp::Min if scalar == wide => "if (!(v < f)) return f; ",
-            AtomicOp::Max if scalar == wide => "if (!(v > f)) return f; ",
+            AtomicOp::Min if is_plain => "if (!(v < f)) return f; ",
+            AtomicOp::Max if is_plain => "if (!(v > f)) return f; ",
             _ => "",
         };
         let bits = scalar.bits();

@@ -423,7 +423,7 @@ impl Verifier<'_> {
         let fits = match op {
             Unary::Not => scalar == Scalar::Bool,
             Unary::BitNot => scalar.is_int(),
-            Unary::Neg | Unary::Abs => scalar != Scalar::Bool && scalar != Scalar::F16,
+            Unary::Neg | Unary::Abs => scalar != Scalar::Bool && !scalar.is_half(),
         };
         if fits { Ok(scalar) } else { fail(format!("`{}` of {scalar}", op.name())) }
     }
@@ -436,8 +436,8 @@ impl Verifier<'_> {
             Binary::BitAnd | Binary::BitOr | Binary::BitXor => !scalar.is_float(),
             Binary::Shl | Binary::Shr | Binary::TruncDiv | Binary::TruncMod => scalar.is_int(),
             Binary::Div => matches!(scalar, Scalar::F32 | Scalar::F64),
-            Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le => true,
-            _ => scalar != Scalar::Bool && scalar != Scalar::F16,
+            Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le => !scalar.is_half(),
+            _ => scalar != Scalar::Bool && !scalar.is_half(),
         };
         if !fits {
             return fail(format!("`{}` of {scalar}", op.name()));

@@ -250,9 +250,12 @@ impl Lowerer<'_> {
                     let truth = if !scalar.is_float() {
                         Expr::Const(Scalar::Bool, 0)
                     } else if name == "isnan" {
-                        fold::binary(Binary::Ne, item.clone(), item)
+                        {
+                            let item = fold::cast(scalar, scalar.computed(), item);
+                            fold::binary(Binary::Ne, item.clone(), item)
+                        }
                     } else {
-                        let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+                        let wide = scalar.computed();
                         let size = fold::unary(crate::ir::Unary::Abs, fold::cast(scalar, wide, item));
                         let infinite = Expr::Const(wide, fold::float_bits(wide, f64::INFINITY));
                         fold::binary(Binary::Eq, size, infinite)

@@ -490,7 +490,8 @@ pub(super) fn truth_of(expr: Expr, scalar: Scalar) -> Expr {
     if scalar == Scalar::Bool {
         return expr;
     }
-    fold::binary(Binary::Ne, expr, Expr::Const(scalar, 0))
+    let wide = scalar.computed();
+    fold::binary(Binary::Ne, fold::cast(scalar, wide, expr), Expr::Const(wide, 0))
 }
 
 /// The truth of something that is known.

@@ -181,7 +181,7 @@ impl Lowerer<'_> {
     }
 
     fn product(&mut self, factor: Expr, scalar: Scalar, n: i128) -> Lower<(Expr, Scalar)> {
-        let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+        let wide = scalar.computed();
         let base = fold::cast(scalar, wide, factor);
         let base = self.once(base, wide)?;
         let times = |a: Expr, b: Expr| fold::binary(Binary::Mul, a, b);
@@ -218,8 +218,7 @@ impl Lowerer<'_> {
         // Arithmetic on truth values is that of ints; halves are computed in single precision.
         let wide = match scalar {
             Scalar::Bool if !is_bits => Scalar::I32,
-            Scalar::F16 => Scalar::F32,
-            other => other,
+            other => other.computed(),
         };
         let (left, right) = (fold::cast(scalar, wide, left), fold::cast(scalar, wide, right));
         let op = match op {
@@ -228,10 +227,10 @@ impl Lowerer<'_> {
             Operator::Mult => Binary::Mul,
             Operator::Div => {
                 let float = if wide.is_float() { wide } else { self.options.default_float };
-                let float = if float == Scalar::F16 { Scalar::F32 } else { float };
+                let float = float.computed();
                 let quotient =
                     fold::binary(Binary::Div, fold::cast(wide, float, left), fold::cast(wide, float, right));
-                let result = if scalar == Scalar::F16 { scalar } else { float };
+                let result = if scalar.is_half() { scalar } else { float };
                 return Ok((fold::cast(float, result, quotient), result));
             }
             Operator::FloorDiv => Binary::FloorDiv,
@@ -247,7 +246,7 @@ impl Lowerer<'_> {
         let (left, right) =
             if self.options.debug { self.check_operands(op, left, right, wide)? } else { (left, right) };
         let value = fold::binary(op, left, right);
-        if scalar == Scalar::F16 {
+        if scalar.is_half() {
             return Ok((fold::cast(wide, scalar, value), scalar));
         }
         Ok((value, wide))
@@ -330,7 +329,7 @@ impl Lowerer<'_> {
         }
         let scalar = if is_mixed { Scalar::I64 } else { common(from, other) };
         // Halves are ordered as they are in single precision.
-        let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+        let wide = scalar.computed();
         let converted = |item, from| fold::cast(scalar, wide, fold::cast(from, scalar, item));
         let (first, second) = (converted(first, from), converted(second, other));
         Ok(match op {
@@ -447,7 +446,7 @@ impl Lowerer<'_> {
                 Scalar::Bool => {
                     Ok((fold::unary(Unary::Neg, fold::cast(scalar, Scalar::I32, number)), Scalar::I32))
                 }
-                Scalar::F16 => {
+                _ if scalar.is_half() => {
                     let wide = fold::unary(Unary::Neg, fold::cast(scalar, Scalar::F32, number));
                     Ok((fold::cast(Scalar::F32, scalar, wide), scalar))
                 }
@@ -485,7 +484,7 @@ impl Lowerer<'_> {
         }
         let scalar = scalar.expect("there is an argument");
         let float = if scalar.is_float() { scalar } else { self.options.default_float };
-        let wide = if float == Scalar::F16 { Scalar::F32 } else { float };
+        let wide = float.computed();
         let many = shape.map_or(1, Shape::len) as usize;
         let items = (0..many).map(|at| {
             let argument = |(from, items): &(Scalar, Vec<Expr>)| {
@@ -522,11 +521,10 @@ impl Lowerer<'_> {
                 continue;
             }
             let wide = match scalar {
-                Scalar::F16 => Scalar::F32,
                 Scalar::Bool => Scalar::I32,
-                other => other,
+                other => other.computed(),
             };
-            let back = if scalar == Scalar::F16 { scalar } else { wide };
+            let back = if scalar.is_half() { scalar } else { wide };
             let mut items = Vec::new();
             for (first, second) in left.into_iter().zip(right) {
                 let first = fold::cast(scalar, wide, fold::cast(from, scalar, first));
@@ -566,11 +564,10 @@ impl Lowerer<'_> {
         let value = self.listed(value)?;
         self.each(value, |_, number, scalar| {
             let wide = match scalar {
-                Scalar::F16 => Scalar::F32,
                 Scalar::Bool => Scalar::I32,
-                other => other,
+                other => other.computed(),
             };
-            let back = if scalar == Scalar::F16 { scalar } else { wide };
+            let back = if scalar.is_half() { scalar } else { wide };
             let number = fold::cast(scalar, wide, number);
             let magnitude = if wide.is_signed() { fold::unary(Unary::Abs, number) } else { number };
             Ok((fold::cast(wide, back, magnitude), back))

@@ -9,7 +9,7 @@ use crate::error::{Code, LangError};
 use crate::host::Constant;
 use crate::ir::{Kind, Part};
 use crate::passes::fold;
-use crate::types::{Scalar, Shape};
+use crate::types::Shape;
 
 impl Lowerer<'_> {
     pub(super) fn print(&mut self, call: &ast::ExprCall) -> Lower<Value> {
@@ -100,7 +100,7 @@ impl Lowerer<'_> {
             }
             other => {
                 let (expr, scalar) = self.scalar(other)?;
-                let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
+                let wide = scalar.computed();
                 parts.push(Part::Value(self.once(fold::cast(scalar, wide, expr), wide)?));
             }
         }

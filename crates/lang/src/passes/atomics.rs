@@ -132,9 +132,8 @@ pub(crate) fn combined(
         AtomicOp::Xor => (Binary::BitXor, true),
     };
     let wide = match from {
-        Scalar::F16 => Scalar::F32,
         Scalar::Bool if !is_bits => Scalar::I32,
-        other => other,
+        other => other.computed(),
     };
     let after = fold::binary(op, fold::cast(scalar, wide, before), fold::cast(from, wide, value));
     fold::cast(wide, scalar, after)
@@ -238,7 +237,7 @@ fn reductions(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
         AtomicTarget::Place(place) => (1, place.array, 0),
     });
     for (target, op, scalar) in targets {
-        if scalar == Scalar::F16 || scalar == Scalar::Bool {
+        if scalar.is_half() || scalar == Scalar::Bool {
             continue;
         }
         let local = kernel.locals.len() as LocalId;

@@ -32,6 +32,7 @@ pub fn whole(scalar: Scalar, bits: u64) -> i128 {
 pub fn float_bits(scalar: Scalar, value: f64) -> u64 {
     match scalar {
         Scalar::F16 => u64::from(half_bits(value)),
+        Scalar::BF16 => u64::from(upper_half_bits(value)),
         Scalar::F32 => u64::from((value as f32).to_bits()),
         _ => value.to_bits(),
     }
@@ -42,6 +43,7 @@ pub fn float_bits(scalar: Scalar, value: f64) -> u64 {
 pub fn float(scalar: Scalar, bits: u64) -> f64 {
     match scalar {
         Scalar::F16 => half(bits as u16),
+        Scalar::BF16 => f64::from(f32::from_bits((bits as u32) << 16)),
         Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
         _ => f64::from_bits(bits),
     }
@@ -75,6 +77,27 @@ fn half(bits: u16) -> f64 {
         31 => f64::NAN,
         _ => sign * (1.0 + mantissa / 1024.0) * 2f64.powi(exponent - 15),
     }
+}
+
+/// The nearest number that is the upper half of one of single precision, ties to even.
+fn upper_half_bits(value: f64) -> u16 {
+    // Cut to fewer bits, of which the last says whether anything was cut off: so it is rounded once. There are few
+    // enough of them for the smallest numbers of single precision.
+    const CUT: u64 = (1 << 37) - 1;
+    let bits = value.to_bits();
+    let sticky = if bits & CUT == 0 { 0 } else { CUT + 1 };
+    let single = (f64::from_bits(bits & !CUT | sticky) as f32).to_bits();
+    if value.is_nan() {
+        return (single >> 16) as u16 | 0x40;
+    }
+    ((single + 0x7fff + (single >> 16 & 1)) >> 16) as u16
+}
+
+/// A whole number as a double, whose last bit says whether others were lost.
+fn sticky_double(value: i128) -> f64 {
+    let size = value.unsigned_abs();
+    let kept = if size >> 53 == 0 { size } else { size >> 11 << 11 | u128::from(size & 2047 != 0) << 11 };
+    if value < 0 { -(kept as f64) } else { kept as f64 }
 }
 
 /// An operation on one number.
@@ -206,6 +229,7 @@ pub fn cast(from: Scalar, to: Scalar, value: Expr) -> Expr {
             (true, false) => saturate(to, float(from, bits)),
             // Rounded once: through a double, a large number would be rounded twice.
             (false, true) if to == Scalar::F32 => u64::from((whole(from, bits) as f32).to_bits()),
+            (false, true) if to.is_half() => float_bits(to, sticky_double(whole(from, bits))),
             (false, true) => float_bits(to, whole(from, bits) as f64),
             (false, false) => wrap(to, whole(from, bits)),
         };
@@ -301,6 +325,30 @@ mod tests {
         assert_eq!(half_bits(1e-8), 0);
         assert_eq!(half_bits(1.0 + 1.0 / 2048.0), half_bits(1.0));
         assert_eq!(half_bits(1.0 + 3.0 / 2048.0), half_bits(1.0 + 2.0 / 1024.0));
+    }
+
+    #[test]
+    fn upper_halves_round_as_they_should() {
+        for bits in 0..=u16::MAX {
+            let value = float(Scalar::BF16, u64::from(bits));
+            if !value.is_nan() {
+                assert_eq!(upper_half_bits(value), bits, "{value}");
+            }
+        }
+        assert_eq!(upper_half_bits(f64::NAN) & 0x7fff, 0x7fc0);
+        // Between two neighbours, the smallest ones included: exactly in the middle the even one, else the nearer one.
+        for low in (0..0x7f7f_u16).step_by(7) {
+            let (a, b) = (float(Scalar::BF16, u64::from(low)), float(Scalar::BF16, u64::from(low) + 1));
+            let middle = a + (b - a) / 2.0;
+            assert_eq!(upper_half_bits(middle), low + (low & 1), "{middle}");
+            assert_eq!(upper_half_bits(middle.next_up()), low + 1, "{middle}");
+            assert_eq!(upper_half_bits(-middle.next_down()), low | 0x8000, "{middle}");
+        }
+        assert_eq!(upper_half_bits(f64::MAX), 0x7f80);
+        let rounded = |value: i128| float_bits(Scalar::BF16, sticky_double(value));
+        assert_eq!(rounded((1 << 62) + (1 << 54)), 0x5e80);
+        assert_eq!(rounded((1 << 62) + (1 << 54) + 1), 0x5e81);
+        assert_eq!(rounded(-(1 << 62) - (1 << 54) - 1), 0xde81);
     }
 
     #[test]

@@ -123,7 +123,9 @@ def numpy_array(array: Any, multiple: int) -> Argument:
     flags = array.flags
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "S"
     dtype = array.dtype
-    plain = dtype.kind in "biufc" and dtype.metadata is None
+    # NumPy has no such type of its own, and the one that there is for it counts as that of other libraries.
+    is_bf16 = dtype.kind == "V" and dtype.type.__module__ == "ml_dtypes" and dtype.name == "bfloat16"
+    plain = (dtype.kind in "biufc" or is_bf16) and dtype.metadata is None
     argument = Argument("array", ndim=array.ndim, layout=layout, writable=bool(flags.writeable))
     argument.type = type_name(array)
     argument.dtype = dtype.name if dtype.isnative and plain else dtype.str

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def take_own_array(maker: SignatureMaker, value: NdArray, source: Source) -> Argument:
     # The same as an array of NumPy that is laid out so: what is compiled for one is good for the other.
     argument = Argument("array", type="numpy.ndarray", layout="C", writable=True)
-    kinds = {"b": "", "i": "int", "u": "uint", "f": "float"}
-    name = value.scalar
-    argument.dtype = name if name == "bool" else kinds[name[0]] + name[1:]
+    kinds = {"bool": "bool", "i": "int", "u": "uint", "f": "float", "bf": "bfloat"}
+    argument.dtype = kinds[value.scalar.rstrip("0123456789")] + value.scalar.lstrip(
+        "abcdefghijklmnopqrstuvwxyz"
+    )
     argument.ndim, argument.needs_grad = value.ndim, value.needs_grad or None
     argument.element = value.element_shape or None
     if value.device_id is not None:

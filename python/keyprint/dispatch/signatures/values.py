@@ -67,7 +67,7 @@ def take_vector(maker: SignatureMaker, value: Any, source: Source, path: str) ->
 
 def take_number(maker: SignatureMaker, value: Any, scalar: str, source: Source, path: str) -> Argument:
     """Take a number of a type: which number, and of which Python type, does not count."""
-    is_float = scalar.startswith("f")
+    is_float = "f" in scalar
     kind = type(value)
     if kind in (bool, int) or (is_float and kind is float):
         return Argument("scalar", type=scalar).guarded_by(

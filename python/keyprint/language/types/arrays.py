@@ -6,7 +6,7 @@ import operator
 
 from ..._native import NdArray
 from .devices import device_number
-from .dtypes import DType, TensorType, name_of, scalar_of
+from .dtypes import DType, TensorType, name_of, numpy_name, scalar_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,12 @@ def asarray(array: Any, dtype: Any = None, *, device: Any = None) -> NdArray:
     import numpy
 
     is_foreign = not isinstance(array, numpy.ndarray) and hasattr(array, "__dlpack__")
-    view = numpy.from_dlpack(array) if is_foreign else numpy.asarray(array)
+    try:
+        view = numpy.from_dlpack(array) if is_foreign else numpy.asarray(array)
+    except RuntimeError as error:
+        raise TypeError(
+            f"memory is shared by way of NumPy, which cannot: {error}\nhint: pass the array itself to a kernel"
+        ) from error
     name = name_of(view.dtype.name) if view.dtype.isnative else None
     if name is None:
         raise TypeError(f"an array of `{view.dtype}` has elements of which kernels know nothing")
@@ -103,21 +108,26 @@ def copy_from(array: NdArray, other: Any) -> None:
         other = numpy.asarray(other)
     source = other
     if hasattr(source, "detach") and hasattr(source, "cpu"):
-        source = source.detach().cpu().numpy()
+        source = source.detach().cpu()
+        # NumPy has no name for it.
+        source = (source.float() if str(source.dtype) == "torch.bfloat16" else source).numpy()
     import numpy
 
     source = numpy.asarray(source)
     if source.shape != shape:
         raise ValueError(f"expected an array of shape {shape}, found {source.shape}")
+    if source.dtype.name == "bfloat16":
+        source = source.astype("float32")
     casting: Any = "same_kind" if source.dtype.kind in "biuf" else "safe"
+    if array.scalar == "bf16":
+        doubles = numpy.empty(shape)
+        numpy.copyto(doubles, source, casting=casting)
+        array.round_from(doubles)
+        return
     if array.device_id is not None:
-        copy = numpy.empty(shape, _numpy_name(array.scalar))
+        copy = numpy.empty(shape, numpy_name(array.scalar))
         numpy.copyto(copy, source, casting=casting)
         array.copy_bytes(copy)
         return
     # An array that shares the memory; NumPy converts what is of another type.
     numpy.copyto(numpy.asarray(array), source, casting=casting)
-
-
-def _numpy_name(scalar: str) -> str:
-    return scalar if scalar == "bool" else {"i": "int", "u": "uint", "f": "float"}[scalar[0]] + scalar[1:]

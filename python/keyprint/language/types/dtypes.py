@@ -36,12 +36,12 @@ class DType:
     @property
     def is_float(self) -> bool:
         """Whether it has a fraction."""
-        return self.name.startswith("f")
+        return "f" in self.name
 
     @property
     def bits(self) -> int:
         """How many bits a number takes."""
-        return 8 if self.name == "bool" else int(self.name[1:])
+        return 8 if self.name == "bool" else int(self.name.lstrip("biuf"))
 
     def __call__(self, value: Any) -> Any:
         """Convert a number, as a kernel does."""
@@ -49,6 +49,8 @@ class DType:
             return constructors.cast(value, self)
         if self.name == "bool":
             return bool(value)
+        if self.name == "bf16":
+            return round_to_bf16(float(value))
         if self.is_float:
             import struct
 
@@ -80,7 +82,7 @@ class DType:
 bool_ = DType("bool")
 i8, i16, i32, i64 = DType("i8"), DType("i16"), DType("i32"), DType("i64")
 u8, u16, u32, u64 = DType("u8"), DType("u16"), DType("u32"), DType("u64")
-f16, f32, f64 = DType("f16"), DType("f32"), DType("f64")
+f16, bf16, f32, f64 = DType("f16"), DType("bf16"), DType("f32"), DType("f64")
 
 
 class _Defaults:
@@ -117,7 +119,9 @@ class _Constructors:
 
 constructors: Final = _Constructors()
 
-BY_NAME: Final = {dtype.name: dtype for dtype in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64)}
+BY_NAME: Final = {
+    dtype.name: dtype for dtype in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64)
+}
 
 #: What other libraries call them.
 _OTHER_NAMES: Final = {
@@ -131,11 +135,31 @@ _OTHER_NAMES: Final = {
     "uint32": "u32",
     "uint64": "u64",
     "float16": "f16",
+    "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
     "bool_": "bool",
     "u1": "bool",
 }
+
+
+def round_to_bf16(value: float) -> float:
+    """Return the nearest number that a ``bf16`` holds, ties to even."""
+    import math
+
+    if value == 0 or not math.isfinite(value):
+        return value
+    # Eight bits; the smallest numbers all have the same distance.
+    step = 2.0 ** (max(math.frexp(value)[1], -125) - 8)
+    rounded = math.copysign(round(value / step) * step, value)
+    return rounded if abs(rounded) < 2.0**128 else math.copysign(math.inf, value)
+
+
+def numpy_name(scalar: str) -> str:
+    """Return what NumPy calls numbers of a type, or of one that holds them."""
+    if scalar in ("bool", "bf16"):
+        return {"bool": "bool", "bf16": "float32"}[scalar]
+    return {"i": "int", "u": "uint", "f": "float"}[scalar[0]] + scalar[1:]
 
 
 def scalar_named(name: str) -> DType:
@@ -155,7 +179,7 @@ def scalar_of(value: Any) -> DType | None:
         return value
     if any(value is python_type for python_type in (int, float, bool)):
         return {int: defaults.int, float: defaults.float, bool: bool_}[value]
-    if isinstance(value, type) and value.__module__ == "numpy":
+    if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes"):
         name = name_of(value.__name__)
         return BY_NAME[name] if name else None
     text = getattr(value, "name", None) or str(value)

@@ -102,7 +102,8 @@ class Field:
         """Return a copy as a torch tensor."""
         import torch  # type: ignore[import-not-found]
 
-        return torch.from_numpy(self.to_numpy()).to(device)
+        tensor = torch.from_numpy(self.to_numpy())
+        return tensor.to(device, torch.bfloat16 if self._array.scalar == "bf16" else tensor.dtype)
 
     from_torch = from_numpy
 

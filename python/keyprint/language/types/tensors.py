@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 import operator
 
-from .dtypes import BY_NAME, DType, TensorType, constructors, defaults, matrix, scalar_of, vector
+from .dtypes import (
+    BY_NAME,
+    DType,
+    TensorType,
+    constructors,
+    defaults,
+    f32,
+    matrix,
+    numpy_name,
+    scalar_of,
+    vector,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,9 +144,7 @@ class Matrix:
         """Return a NumPy array of the numbers."""
         import numpy
 
-        names = {"b": "bool", "i": "int", "u": "uint", "f": "float"}
-        dtype = "bool" if self.dtype.name == "bool" else names[self.dtype.name[0]] + self.dtype.name[1:]
-        return numpy.array(self.to_list(), dtype=dtype)
+        return numpy.array(self.to_list(), dtype=numpy_name(self.dtype.name))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         array = self.to_numpy()
@@ -178,8 +187,10 @@ class Matrix:
             return results
         wide = self.dtype
         if isinstance(other, Matrix) and other.dtype != wide:
-            wide = wide if wide.is_float and not other.dtype.is_float else other.dtype
-            wide = max((self.dtype, other.dtype), key=lambda dtype: (dtype.is_float, dtype.bits))
+            both = (self.dtype, other.dtype)
+            # Neither kind of halves holds the other.
+            is_half = all(dtype.is_float and dtype.bits == 16 for dtype in both)
+            wide = f32 if is_half else max(both, key=lambda dtype: (dtype.is_float, dtype.bits))
         if not wide.is_float and any(isinstance(number, float) for number in results):
             wide = None  # type: ignore[assignment]
         return make(self.shape, tuple(results), wide)
