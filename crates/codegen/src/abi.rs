@@ -113,8 +113,14 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn of(kernel: &Kernel) -> Self {
+        Self::with_sizes(kernel, Vec::new())
+    }
+
+    /// The same with more sizes than the program mentions.
+    pub(crate) fn with_sizes(kernel: &Kernel, sizes: Vec<(ArrayId, u8)>) -> Self {
         let mut used = Used::default();
         used.block(kernel);
+        used.sizes.extend(sizes);
         for (first, second) in &kernel.noalias {
             for id in [first, second] {
                 used.arrays.insert(*id);

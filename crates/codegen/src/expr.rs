@@ -142,6 +142,12 @@ impl Writer<'_> {
             let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
             return format!("(*({t} *)((char *){name} + ({offset})))");
         }
+        format!("{name}[{}]", self.offset(place))
+    }
+
+    /// Where an element is among those of an array that are laid out the usual way.
+    pub(crate) fn offset(&mut self, place: &Place) -> String {
+        let array = &self.kernel.arrays[place.array as usize];
         let mut offset: Option<String> = None;
         for (at, index) in place.index.iter().enumerate() {
             let index = self.expr(index);
@@ -155,7 +161,7 @@ impl Writer<'_> {
             let lane = self.expr(lane);
             offset = if offset == "0" { lane } else { format!("{offset} * {} + {lane}", array.lanes) };
         }
-        format!("{name}[{}]", unwrapped(&offset))
+        unwrapped(&offset).to_owned()
     }
 
     fn unary(&mut self, op: Unary, operand: &Expr) -> String {

@@ -10,7 +10,7 @@ use keyprint_lang::types::Scalar;
 
 use crate::abi::{Slots, Status};
 use crate::c_functions::CFunctions;
-use crate::cuda::{MailPlan, PrintPart};
+use crate::cuda::{Bins, MailPlan, PrintPart};
 use crate::tick::{can_stop, straight_cost};
 
 /// A kind of function.
@@ -53,6 +53,8 @@ pub(crate) struct Writer<'k> {
     pub(crate) prints: Vec<Vec<PrintPart>>,
     /// Where things are in what a device writes for the host.
     pub(crate) mail: MailPlan,
+    /// The bins of the loop that is being written for a device.
+    pub(crate) bins: Option<Bins>,
     /// Locals that never change, but are declared before they are set.
     pub(crate) hoisted: BTreeSet<LocalId>,
     /// Locals that a launch that begins at a checkpoint makes again.
@@ -78,6 +80,7 @@ impl<'k> Writer<'k> {
             line: 0,
             open: BTreeSet::new(),
             in_frame: BTreeSet::new(),
+            bins: None,
             left_scopes: BTreeSet::new(),
             ends_early: false,
             prints: Vec::new(),
@@ -440,6 +443,12 @@ impl<'k> Writer<'k> {
         } else {
             self.functions.atomic(atomic.op, scalar, wide)
         };
+        if let AtomicTarget::Place(place) = &atomic.target
+            && self.bins.as_ref().is_some_and(|bins| bins.takes(&atomic.target))
+        {
+            let value = self.bare(&atomic.value);
+            return self.change_bin(place, &helper, &value);
+        }
         let target = self.target(&atomic.target);
         let old = match atomic.old {
             Some(id) => format!("{} = ", self.made(id)),

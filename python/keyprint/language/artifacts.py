@@ -81,12 +81,16 @@ def compile_kernel(
     if dump:
         _dump(dump, specialization, code)
     if is_cuda:
-        from .compile.cuda import compile_cuda
+        from .compile.cuda import compile_cuda, disassembled
 
         cubin, ptx = compile_cuda(code.text, compiler, flags)
         parts = {_CUBIN: cubin}
         if dump:
-            _dump_bytes(dump, specialization, {".ptx": ptx.rstrip(b"\0"), ".cubin": cubin})
+            stages = {".ptx": ptx.rstrip(b"\0"), ".cubin": cubin}
+            instructions = disassembled(cubin)
+            if instructions:
+                stages[".sass"] = instructions
+            _dump_bytes(dump, specialization, stages)
     else:
         parts = {_SHARED_OBJECT: compile_c(code.text, compiler, flags)}
     metadata = {

@@ -161,3 +161,57 @@ def test_the_negative_of_the_smallest_is_itself():
     x, out = np.array([-32768, 3, -3], np.int16), np.zeros(3, np.int32)
     smallest(x, out)
     assert out.tolist() == [22, 11, 11]
+
+
+@kp.kernel
+def shrinks(n: V, bins: V, where: V):
+    for i in range(n[0]):
+        bins[where[i]] += 1
+        n[0] = 3
+
+
+@kp.kernel
+def grows(n: V, out: V) -> kp.i32:
+    m = n[1]
+    for i in range(n[0], m):
+        out[i] += 1
+        m += 1
+    return m
+
+
+@kp.kernel
+def stops(n: V, out: V):
+    if n[0] > 0:
+        return
+    for i in range(n[1]):
+        out[i] = i
+        n[1] = 0
+    for i, j in kp.ndrange(n[2], (n[3], n[4])):
+        out[i * 10 + j] += 100
+        n[2], n[3], n[4] = 0, 0, 0
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_loop_does_not_change_how_long_it_is(same):
+    n, bins = np.array([1000, 50, 3, 2, 9], np.int32), np.zeros(4, np.int32)
+    where = np.arange(1000, dtype=np.int32) % 4
+    shrinks(n, bins, where)
+    assert bins.tolist() == [250] * 4
+    assert n.tolist() == [3, 50, 3, 2, 9]
+    out = np.zeros(3000, np.int32)
+    assert grows(n, out) == 97
+    assert out.sum() == 47
+    n[:], out[:] = [0, 2000, 3, 2, 9], 0
+    expected = np.arange(3000) * (np.arange(3000) < 2000)
+    for i in range(3):
+        expected[i * 10 + 2 : i * 10 + 9] += 100
+    if same:
+        # One array by two names.
+        n = kp.ndarray(kp.i32, 3000)
+        n[1] = 2000
+        stops(n, n)
+        assert n.to_numpy()[5:2000].tolist() == [113 if i == 13 else i for i in range(5, 2000)]
+    else:
+        stops(n, out)
+        assert out.tolist() == expected.tolist()
+        assert n.tolist() == [0, 0, 0, 0, 0]

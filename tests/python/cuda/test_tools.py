@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -28,17 +29,30 @@ def add(x: kp.types.NDArray[kp.f32, 1]):
         x[i] += 1
 
 
-def test_every_stage_is_kept_for_people(tmp_path, monkeypatch):
+@pytest.mark.parametrize("has_toolkit", [True, False])
+def test_every_stage_is_kept_for_people(tmp_path, monkeypatch, has_toolkit):
     monkeypatch.setenv("KEYPRINT_DUMP", str(tmp_path / "stages"))
+    tool = tmp_path / "toolkit" / "bin" / "nvdisasm"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\nset -e\ntest -s "$2"\necho "instructions, asked for with $1"\n')
+    tool.chmod(0o755)
+    if has_toolkit:
+        monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
+    elif shutil.which("nvdisasm") or os.path.exists("/usr/local/cuda/bin/nvdisasm"):
+        pytest.skip("this machine has a toolkit")
+    number = 2 + has_toolkit
 
     @kp.kernel
     def kept(x: kp.types.NDArray[kp.i32, 1]):
         for i in x:
-            x[i] = 2
+            x[i] = number
 
     kept(np.zeros(3, np.int32))
-    kept_files = sorted(path.name.partition("kept-")[2][12:] for path in (tmp_path / "stages").iterdir())
-    assert kept_files == [".cu", ".cubin", ".ir", ".optimised.ir", ".ptx"]
+    stages = {path.name.partition("kept-")[2][12:]: path for path in (tmp_path / "stages").iterdir()}
+    known = [".cu", ".cubin", ".ir", ".optimised.ir", ".ptx"]
+    assert sorted(stages) == known + [".sass"] * has_toolkit
+    if has_toolkit and not shutil.which("nvdisasm"):
+        assert stages[".sass"].read_text() == "instructions, asked for with -c\n"
 
 
 def test_launches_are_timed(capsys):

@@ -132,7 +132,7 @@ def test_random_numbers_are_below_one():
     out = kp.ndarray(kp.bf16, 10_000)
     draws(out)
     numbers = out.to_numpy()
-    assert 0 <= numbers.min() and numbers.max() < 1 and 0.45 < numbers.mean() < 0.55
+    assert numbers.min() >= 0 and numbers.max() < 1 and 0.45 < numbers.mean() < 0.55
 
 
 def test_the_type_outside_of_kernels():

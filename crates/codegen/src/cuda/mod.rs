@@ -1,18 +1,21 @@
 //! Kernels for devices, as CUDA C++ without any header.
 //!
-//! Expressions and statements are those of the CPU; what differs is the task. `split` takes a body apart into tasks,
-//! `task` writes each as a function of its own, `functions` has what devices do otherwise, and `plan` is what
-//! the host must know to launch it all.
+//! Expressions and statements are those of the CPU; what differs is the task. `bounds` keeps loops from changing how
+//! long they are, `split` takes a body apart into tasks, `task` writes each as a function of its own, with the `bins` of
+//! blocks of threads, `functions` has what devices do otherwise, and `plan` is what the host must know to launch it all.
 //!
 //! A task takes all slots as one struct by value. Behind those of the call are three that the host adds: the address
 //! of the frame, in which tasks hand variables on to each other; of the mail, in memory of the host, for results, for
 //! what goes wrong and for what is printed; and the key of random numbers.
 
+mod bins;
+mod bounds;
 mod functions;
 mod plan;
 mod split;
 mod task;
 
+pub(crate) use bins::Bins;
 pub use plan::{Check, Count, Extent, LaunchPlan, MailPlan, Op, Place, PrintPart, Step, TaskPlan};
 
 use std::fmt::Write;
@@ -41,7 +44,9 @@ pub struct CudaCode {
 /// Writes a kernel as CUDA C++. Graphs are for the CPU.
 #[must_use]
 pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
-    let slots = Slots::of(kernel);
+    let settled = bounds::settled(kernel);
+    let kernel = settled.as_ref().unwrap_or(kernel);
+    let slots = Slots::with_sizes(kernel, bins::sizes(kernel));
     let split = Split::of(kernel);
     let mut functions = CFunctions::new(Dialect::Cuda);
     let mut prints = false;

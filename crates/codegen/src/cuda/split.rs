@@ -168,7 +168,7 @@ impl<'k> Split<'k> {
     }
 }
 
-fn has_grid(block: &Block) -> bool {
+pub(crate) fn has_grid(block: &Block) -> bool {
     let mut has = false;
     block.each(&mut |statement| has |= matches!(statement.kind, Kind::Parallel(_)));
     has

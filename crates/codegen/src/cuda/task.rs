@@ -10,6 +10,7 @@ use keyprint_lang::ir::{
 use keyprint_lang::passes::fold;
 use keyprint_lang::types::Scalar;
 
+use super::bins::Bins;
 use super::plan::{Check, Count, Extent, LaunchPlan, Op, Place, PrintPart, Step, TaskPlan};
 use super::split::{Split, Task, Work};
 use crate::abi::Slots;
@@ -110,8 +111,10 @@ impl Writer<'_> {
                 let bounds = loop_stmt.from.iter().zip(&loop_stmt.to);
                 let counts: Vec<Count> = bounds.map(|(from, to)| self.count(from, to, split)).collect();
                 let is_known = counts.iter().all(|count| !count.0.is_empty());
-                let is_covered = is_known && loop_stmt.reductions.is_empty();
+                self.bins = Bins::of(self.kernel, loop_stmt);
+                let is_covered = is_known && loop_stmt.reductions.is_empty() && self.bins.is_none();
                 self.grid(loop_stmt, *at, plan, is_covered);
+                self.bins = None;
                 TaskPlan { name, counts, is_covered }
             }
             Work::Thread(statements) => {
@@ -171,6 +174,9 @@ impl Writer<'_> {
             let (t, name) = (self.type_of(reduction.local), self.local_name(reduction.local));
             self.push(&format!("{t} {name} = {start};"));
         }
+        if let Some(bins) = self.bins.clone() {
+            self.begin_bins(&bins, last + 1);
+        }
         if last > 0 {
             let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
             self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
@@ -197,6 +203,9 @@ impl Writer<'_> {
             self.push(if is_covered { "} while (0);" } else { "}" });
         }
         self.push("kp_over:;");
+        if let Some(bins) = self.bins.clone() {
+            self.end_bins(&bins);
+        }
         // What no iteration changes is not touched: it may not be there.
         let counts: Vec<String> = (0..=last).map(|at| format!("kp_count{at} > 0")).collect();
         let any = counts.join(" && ");

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...store.stores import Store
 
-__all__ = ["compile_cuda", "device_target", "find"]
+__all__ = ["compile_cuda", "device_target", "disassembled", "find"]
 
 _TOOL: Final = ("keyprint-nvrtc", "1")
 
@@ -101,3 +101,21 @@ def compile_cuda(text: str, nvrtc: tuple[Any, ...], flags: tuple[str, ...]) -> t
         )
     with AWAY:
         return _nvrtc_compile(path, text, list(flags))
+
+
+def disassembled(cubin: bytes) -> bytes:
+    """Return the instructions of a kernel for people to read; nothing if no toolkit is there that can show them."""
+    import shutil
+    import subprocess
+    import tempfile
+
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    places = [os.path.join(home, "bin") for home in (*homes, "/usr/local/cuda")]
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *places])
+    tool = shutil.which("nvdisasm", path=path)
+    if tool is None:
+        return b""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([tool, "-c", file.name], capture_output=True, check=False).stdout
