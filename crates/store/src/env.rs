@@ -135,8 +135,8 @@ pub const NVRTC: Variable = Variable {
 /// Where stages of kernels are kept.
 pub const DUMP: Variable = Variable {
     name: "KEYPRINT_DUMP",
-    does: "a directory that keeps the IR and the C of every kernel that is compiled; for a device, the CUDA C++, the PTX \
-           and the code",
+    does: "a directory that keeps the IR and the C of every kernel that is compiled; for a device, the CUDA C++, the \
+           PTX, the code, and its instructions (`.sass`) if there is an `nvdisasm`",
 };
 
 /// How many threads work on a loop.
