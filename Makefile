@@ -131,11 +131,13 @@ FIRST ?= 0
 fuzz-keys: setup
 	@cd tests && ../$(BIN)/python -m oracle --pairs $(PAIRS) --first $(FIRST)
 
-# Random programs of the kernel language, judged by an interpreter of its semantics: PROGRAMS of them, from BATCH on.
+# Random programs of the kernel language, judged by an interpreter of its semantics: PROGRAMS of them, from BATCH on;
+# and LOOPS kernels of several loops, judged by plain Python.
 PROGRAMS ?= 10000
+LOOPS ?= 1000
 BATCH ?= 0
 fuzz-kernels: setup
-	@cd tests && ../$(BIN)/python -m semantics --programs $(PROGRAMS) --first $(BATCH)
+	@cd tests && ../$(BIN)/python -m semantics --programs $(PROGRAMS) --loops $(LOOPS) --first $(BATCH)
 
 fuzz:
 	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60

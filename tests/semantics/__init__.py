@@ -1,5 +1,5 @@
 """The kernel language as `docs/semantics.md` has it: an interpreter, random programs, and a judge.
 
 `model` knows types and operators, `interpreter` statements, `programs` makes programs, `judge` compiles them and
-compares.
+compares; `loops` does both for kernels of several loops, by plain Python.
 """

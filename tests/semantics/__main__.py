@@ -1,4 +1,4 @@
-"""Judges the kernel language: ``python -m semantics --programs 2000 --first 0``. Exits with 1 if something differs."""
+"""Judges the kernel language: ``python -m semantics --programs 2000 --loops 500``. Exits with 1 if something differs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import keyprint as kp
+
+from . import loops
 from .judge import ARCH, MODES, judge, make, report
 
 #: How many programs are compiled together.
@@ -17,6 +20,7 @@ BATCH = 20
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=2000)
+    parser.add_argument("--loops", type=int, default=0, help="kernels of several loops, besides")
     parser.add_argument("--first", type=int, default=0, help="the first batch")
     parser.add_argument("--rows", type=int, default=12, help="how many rows of numbers each runs on")
     parser.add_argument("--mode", choices=list(MODES), help="all in turn, if not given")
@@ -58,7 +62,23 @@ def main() -> int:
                     flush=True,
                 )
     print(f"{done} programs: {wrong} batches differ")
-    return int(wrong > 0)
+    return int(wrong + _loops(options.first, options.loops, options.show) > 0)
+
+
+def _loops(first: int, many: int, show: int) -> int:
+    kp.init(**ARCH)
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="keyprint-loops-") as directory:
+        for seed in range(first, first + many):
+            difference = loops.judge(seed, Path(directory))
+            if difference is not None:
+                wrong += 1
+                print(f"{difference}\n", flush=True)
+                if wrong >= show:
+                    break
+    if many:
+        print(f"{many} kernels of loops: {wrong} differ")
+    return wrong
 
 
 if __name__ == "__main__":

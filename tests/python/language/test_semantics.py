@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import keyprint as kp
-from semantics import model
+from semantics import loops, model
 from semantics.judge import MODES, Mode, judge, make, report
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -39,6 +39,17 @@ def test_random_programs(mode: str, batches: int, tmp_path: Path) -> None:
     for seed in range(batches):
         difference = judge(make(seed, 20, 8, MODES[mode]), MODES[mode], tmp_path, f"batch{seed}")
         assert difference is None, report(*difference)
+
+
+def test_random_loops(tmp_path: Path) -> None:
+    for seed in range(40):
+        difference = loops.judge(seed, tmp_path)
+        assert difference is None, difference
+
+
+def test_the_judge_of_loops_sees_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loops._CHANGES, "max", "{0} = max({0}, {1}) + 1")
+    assert any("differ" in (loops.judge(seed, tmp_path) or "") for seed in range(40))
 
 
 def test_the_judge_sees_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
