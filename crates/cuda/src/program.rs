@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
 use keyprint_codegen::Status;
-use keyprint_codegen::cuda::{LaunchPlan, TaskPlan};
+use keyprint_codegen::cuda::{LaunchPlan, Step, TaskPlan};
 use keyprint_runtime::{failure, random};
 
 use crate::device::Device;
@@ -55,6 +55,32 @@ struct Ready {
     function: CUfunction,
     /// How many blocks the device runs at a time.
     resident: u32,
+    extent: Extent,
+}
+
+/// What the grid of a task depends on: what is known when it is loaded need not be computed at each launch.
+enum Extent {
+    /// Nothing.
+    Fixed(Grid),
+    /// The number in one slot: so many iterations, each with a thread of its own.
+    Slot(usize),
+    /// More than that.
+    Planned,
+}
+
+impl Extent {
+    fn of(plan: &TaskPlan, resident: u32) -> Self {
+        let is_fixed = plan.counts.iter().all(|count| matches!(count.0.as_slice(), [Step::Number(_)]));
+        let fixed = if is_fixed { Grid::of(plan, resident, &[]) } else { None };
+        match (plan.counts.as_slice(), fixed) {
+            (_, Some(grid)) => Self::Fixed(grid),
+            ([count], None) if plan.is_covered => match count.0.as_slice() {
+                [Step::Slot(at)] => Self::Slot(*at),
+                _ => Self::Planned,
+            },
+            _ => Self::Planned,
+        }
+    }
 }
 
 // SAFETY: the driver's handles may be used by any thread.
@@ -117,7 +143,8 @@ impl Program {
                 device.check("loading a kernel", code)?;
             }
             let resident = (blocks.max(1) as u32) * device.multiprocessors;
-            program.tasks.push(Ready { function, resident });
+            let extent = Extent::of(task, resident);
+            program.tasks.push(Ready { function, resident, extent });
         }
         Ok(program)
     }
@@ -222,7 +249,12 @@ impl Program {
     #[inline]
     fn submit_tasks(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
         for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
-            let Some(grid) = Grid::of(plan, task.resident, slots) else { return Err(too_many()) };
+            let grid = match task.extent {
+                Extent::Fixed(grid) => Some(grid),
+                Extent::Slot(at) => Grid::row(slots[at] as i64),
+                Extent::Planned => Grid::of(plan, task.resident, slots),
+            };
+            let Some(grid) = grid else { return Err(too_many()) };
             let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];
             // SAFETY: the function takes as many slots as there are, by value; whoever made the stream keeps it.
             let code = unsafe {
@@ -266,8 +298,15 @@ impl Drop for Program {
 }
 
 impl Grid {
-    /// The grid for a task; nothing if no grid is large enough.
+    /// A grid with a thread for each of a row of iterations; nothing if no grid is large enough.
     #[inline]
+    fn row(count: i64) -> Option<Self> {
+        let blocks = (count.max(1) as u64).div_ceil(u64::from(BLOCK));
+        let across = u32::try_from(blocks).ok().filter(|across| *across <= MOST_ACROSS)?;
+        Some(Self { blocks: (across, 1, 1), threads: (BLOCK, 1) })
+    }
+
+    /// The grid for a task; nothing if no grid is large enough.
     fn of(plan: &TaskPlan, resident: u32, slots: &[u64]) -> Option<Self> {
         let Some((last, others)) = plan.counts.split_last() else {
             return Some(Self { blocks: (1, 1, 1), threads: (1, 1) });
@@ -308,7 +347,7 @@ impl Grid {
 
 #[cfg(test)]
 mod tests {
-    use keyprint_codegen::cuda::{Count, Step};
+    use keyprint_codegen::cuda::Count;
 
     use super::*;
 
@@ -343,6 +382,31 @@ mod tests {
         }
         assert_eq!(grid(&[1000], true), Some(Grid { blocks: (4, 1, 1), threads: (256, 1) }));
         assert_eq!(grid(&[1000, 3], true), Some(Grid { blocks: (1, 16, 1), threads: (4, 64) }));
+    }
+
+    #[test]
+    fn what_is_known_when_a_task_is_loaded_is_what_its_plan_says() {
+        let plan = |steps: Vec<Vec<Step>>, is_covered| TaskPlan {
+            name: String::new(),
+            counts: steps.into_iter().map(Count).collect(),
+            is_covered,
+        };
+        let (row, fixed) = (vec![Step::Slot(1)], vec![Step::Number(700)]);
+        for number in [-1, 0, 1, 256, 257, 1 << 33, i64::MAX] {
+            let slots = [5, number as u64];
+            let row = plan(vec![row.clone()], true);
+            assert!(matches!(Extent::of(&row, 1000), Extent::Slot(1)));
+            assert_eq!(Grid::row(number), Grid::of(&row, 1000, &slots), "{number}");
+        }
+        for known in
+            [plan(vec![], true), plan(vec![fixed.clone()], false), plan(vec![fixed.clone(); 2], true)]
+        {
+            let Extent::Fixed(grid) = Extent::of(&known, 1000) else { panic!("{known:?}") };
+            assert_eq!(Some(grid), Grid::of(&known, 1000, &[]));
+        }
+        for open in [plan(vec![row.clone()], false), plan(vec![fixed, row], true)] {
+            assert!(matches!(Extent::of(&open, 1000), Extent::Planned), "{open:?}");
+        }
     }
 
     #[test]

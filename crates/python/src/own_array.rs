@@ -33,6 +33,8 @@ const ALIGNMENT: usize = 64;
 const DEVICE_BITS: u32 = 48;
 
 /// An array of numbers, vectors or matrices.
+/// What a launch reads comes first, beside the head of the object.
+#[repr(C)]
 #[pyclass(frozen, weakref, name = "NdArray", module = "keyprint._native")]
 pub(crate) struct NdArray {
     /// What counts of it, in one word.

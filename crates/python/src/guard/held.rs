@@ -75,6 +75,26 @@ impl Held {
         }
     }
 
+    /// Where the object is, or was.
+    pub(super) fn address(&self) -> *mut ffi::PyObject {
+        match self {
+            Self::Strong(known) => known.as_ptr(),
+            Self::Weak { address, .. } => *address,
+        }
+    }
+
+    /// Where a reference keeps the object while that is alive, and the object; nothing if it is owned.
+    pub(super) fn alive(&self) -> Option<(*const *mut ffi::PyObject, *mut ffi::PyObject)> {
+        match self {
+            Self::Strong(_) => None,
+            Self::Weak { address, reference } => {
+                let reference = reference.as_ptr().cast::<WeakReference>();
+                // SAFETY: a weak reference, which is owned.
+                Some((unsafe { &raw const (*reference).object }, *address))
+            }
+        }
+    }
+
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Self::Strong(object) | Self::Weak { reference: object, .. } => visit.call(object),

@@ -18,8 +18,9 @@
 mod held;
 mod version;
 mod watch;
+mod words;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -29,6 +30,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 pub(crate) use self::held::Held;
 pub(crate) use self::version::dict_version;
+pub(crate) use self::words::Words;
 use crate::member::Member;
 use crate::ndarray::{self, ArrayHead};
 use crate::walk::builtin::{dict_get, dict_len, dict_next};
@@ -289,7 +291,16 @@ impl Check {
 #[pyclass(frozen, module = "keyprint._native")]
 pub(crate) struct Guards {
     watched: UnderLock<Watched>,
+    /// How often the list has changed: what was made of it before does not speak for it any more.
+    edition: Edition,
 }
+
+/// A number that the interpreter's lock protects.
+#[derive(Default)]
+struct Edition(Cell<u64>);
+
+// SAFETY: read and written with the interpreter's lock held, as `UnderLock` is.
+unsafe impl Sync for Edition {}
 
 #[derive(Default)]
 struct Watched {
@@ -344,7 +355,21 @@ impl Guards {
     }
 
     fn add(&self, py: Python<'_>, check: Check) {
-        self.watched.with(py, (), |watched| watched.checks.push(check));
+        self.edit(py, (), |watched| watched.checks.push(check));
+    }
+
+    /// Changes the list.
+    fn edit<R>(&self, py: Python<'_>, otherwise: R, work: impl FnOnce(&mut Watched) -> R) -> R {
+        self.edition.0.set(self.edition.0.get() + 1);
+        self.watched.with(py, otherwise, work)
+    }
+
+    /// Adds words that prove that everything is what it was; false if there are none.
+    fn words(&self, py: Python<'_>, words: &mut Vec<words::Word>) -> bool {
+        words.push(words::Word::whole(self.edition.0.as_ptr(), self.edition.0.get()));
+        self.watched.with(py, false, |watched| {
+            watched.recheck.is_none() && watched.checks.iter().all(|check| check.add_words(words))
+        })
     }
 }
 
@@ -352,13 +377,13 @@ impl Guards {
 impl Guards {
     #[new]
     fn new() -> Self {
-        Self { watched: UnderLock::new(Watched::default()) }
+        Self { watched: UnderLock::new(Watched::default()), edition: Edition::default() }
     }
 
     /// Has a function called at each check, to look at what cannot be watched.
     #[pyo3(signature = (recheck, /))]
     fn set_recheck(&self, py: Python<'_>, recheck: Py<PyAny>) {
-        let dropped = self.watched.with(py, None, |watched| watched.recheck.replace(recheck));
+        let dropped = self.edit(py, None, |watched| watched.recheck.replace(recheck));
         drop(dropped);
     }
 
@@ -373,7 +398,7 @@ impl Guards {
         let version = dict_version(dict).unwrap_or(0);
         let value = dict_get(dict.as_any().as_borrowed(), name)?.map(|value| value.to_owned());
         let held = value.as_ref().map(Held::of);
-        let added = self.watched.with(py, false, |Watched { checks, .. }| {
+        let added = self.edit(py, false, |Watched { checks, .. }| {
             let known = checks.iter_mut().find_map(|check| match check {
                 Check::Names { dict: known, version, entries } if known.is(dict) => Some((version, entries)),
                 _ => None,
@@ -481,7 +506,7 @@ impl Guards {
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        let dropped = self.watched.with(py, Watched::default(), std::mem::take);
+        let dropped = self.edit(py, Watched::default(), std::mem::take);
         drop(dropped);
     }
 }

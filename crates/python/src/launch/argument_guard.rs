@@ -23,9 +23,9 @@ enum Source {
     /// An argument, by parameter.
     Argument(usize),
     /// A member of what an earlier guard looked at.
-    Member(usize, Member),
+    Member { of: u32, is_slot: bool, member: Box<Member> },
     /// An item of a tuple that an earlier guard looked at.
-    Item(usize, usize),
+    Item(u32, u32),
 }
 
 /// What it must be.
@@ -69,6 +69,7 @@ enum Divisibility {
     Neither,
 }
 
+/// Small: a launch reads many of them, after a driver that has left nothing of them in the processor's caches.
 pub(super) struct ArgumentGuard {
     source: Source,
     check: Check,
@@ -76,7 +77,13 @@ pub(super) struct ArgumentGuard {
     pub(super) runs_python: bool,
     /// What a member was when it was last looked for in the dict of its owner.
     last: Cell<*mut ffi::PyObject>,
-    /// The dict of the object, at the version at which all its members were last looked for.
+    /// When members of the object were looked for.
+    seen: Box<Seen>,
+}
+
+/// When the members of an object were looked for.
+struct Seen {
+    /// Its dict, at the version at which all of them were last looked for.
     dict: Cell<DictState>,
     /// The same, while they are being looked for.
     next: Cell<DictState>,
@@ -211,10 +218,10 @@ impl<'py> Owner<'py> {
             }
             _ => NO_DICT,
         };
-        let unchanged = now != NO_DICT && guard.dict.get() == now;
+        let unchanged = now != NO_DICT && guard.seen.dict.get() == now;
         if !unchanged {
-            guard.dict.set(NO_DICT);
-            guard.next.set(now);
+            guard.seen.dict.set(NO_DICT);
+            guard.seen.next.set(now);
         }
         Self { at, attributes, unchanged }
     }
@@ -240,7 +247,7 @@ impl Source {
         Ok(match spec {
             SourceKind::Argument { at } => (Self::Argument(*at), Some(arguments.get_item(*at)?)),
             SourceKind::Item { of, at } => {
-                (Self::Item(*of, *at), Some(earlier(*of)?.cast::<PyTuple>()?.get_item(*at)?))
+                (Self::Item(*of as u32, *at as u32), Some(earlier(*of)?.cast::<PyTuple>()?.get_item(*at)?))
             }
             SourceKind::Member { of, name } => {
                 let owner = earlier(*of)?;
@@ -249,7 +256,8 @@ impl Source {
                     return Err(PyValueError::new_err("nobody knows where the member is"));
                 };
                 let value = value.map(|value| value.to_owned());
-                (Self::Member(*of, member), value)
+                let (of, is_slot) = (*of as u32, member.is_slot());
+                (Self::Member { of, is_slot, member: Box::new(member) }, value)
             }
         })
     }
@@ -402,8 +410,8 @@ impl ArgumentGuard {
         values.push(value.clone());
         let check = Check::new(py, &spec.check.get().0, value.as_ref())?;
         let runs_python = matches!(check, Check::Signature { .. } | Check::Exchange(..) | Check::Cuda(..));
-        let (last, dict, next) = (Cell::new(std::ptr::null_mut()), Cell::new(NO_DICT), Cell::new(NO_DICT));
-        Ok(Self { source, check, runs_python, last, dict, next })
+        let seen = Box::new(Seen { dict: Cell::new(NO_DICT), next: Cell::new(NO_DICT) });
+        Ok(Self { source, check, runs_python, last: Cell::new(std::ptr::null_mut()), seen })
     }
 
     /// The object to look at; null if it is not there.
@@ -425,17 +433,18 @@ impl ArgumentGuard {
         if let Source::Argument(at) = &self.source {
             return arguments[*at];
         }
-        if let Source::Member(at, member) = &self.source {
-            if owner.at == *at && owner.unchanged && !member.is_slot() {
+        if let Source::Member { of, is_slot, member } = &self.source {
+            let at = *of as usize;
+            if owner.at == at && owner.unchanged && !is_slot {
                 return self.last.get();
             }
             // SAFETY: the owner passed a check that says it is an instance of the member's class, and no
             // Python code ran since it was looked at, or it is owned.
             unsafe {
-                let object = Borrowed::from_ptr(py, values[*at]);
-                if owner.at != *at {
-                    *owner = Owner::new(*at, &object, &guards[*at]);
-                    if owner.unchanged && !member.is_slot() {
+                let object = Borrowed::from_ptr(py, values[at]);
+                if owner.at != at {
+                    *owner = Owner::new(at, &object, &guards[at]);
+                    if owner.unchanged && !is_slot {
                         return self.last.get();
                     }
                 }
@@ -450,8 +459,11 @@ impl ArgumentGuard {
         }
         match &self.source {
             // SAFETY: the owner passed a check that says it is a tuple with that many items.
-            Source::Item(owner, at) => unsafe { ffi::PyTuple_GET_ITEM(values[*owner], *at as isize) },
-            Source::Argument(at) | Source::Member(at, _) => values[*at],
+            Source::Item(owner, at) => unsafe {
+                ffi::PyTuple_GET_ITEM(values[*owner as usize], *at as isize)
+            },
+            Source::Argument(at) => values[*at],
+            Source::Member { of, .. } => values[*of as usize],
         }
     }
 
@@ -461,7 +473,7 @@ impl ArgumentGuard {
     ///
     /// `found` is null or a live object.
     #[inline(always)]
-    unsafe fn passes(&self, py: Python<'_>, value: *mut ffi::PyObject) -> Verdict {
+    pub(super) unsafe fn passes(&self, py: Python<'_>, value: *mut ffi::PyObject) -> Verdict {
         if value.is_null() {
             return matches!(self.check, Check::Absent).into();
         }
@@ -555,6 +567,22 @@ impl ArgumentGuard {
     /// Whether it looks at an argument itself.
     pub(super) fn is_argument(&self) -> bool {
         matches!(self.source, Source::Argument(_))
+    }
+
+    /// Which argument it looks at; nothing if it looks at what another guard found.
+    pub(super) fn argument(&self) -> Option<usize> {
+        match self.source {
+            Source::Argument(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The class and the word of an array of our own.
+    pub(super) fn own_spec(&self) -> Option<(*mut ffi::PyTypeObject, u64)> {
+        match self.check {
+            Check::Own(class, spec) => Some((class, spec)),
+            _ => None,
+        }
     }
 
     pub(super) fn is_own(&self) -> bool {
@@ -652,8 +680,8 @@ pub(super) unsafe fn pass<'py>(
     }
     if searched && !ran {
         // All members of all objects were found while nothing could change.
-        for guard in guards.iter().filter(|guard| guard.next.get() != NO_DICT) {
-            guard.dict.set(guard.next.replace(NO_DICT));
+        for guard in guards.iter().filter(|guard| guard.seen.next.get() != NO_DICT) {
+            guard.seen.dict.set(guard.seen.next.replace(NO_DICT));
         }
     }
     Verdict::Pass

@@ -46,6 +46,7 @@ impl<'py> Kernel<'py> {
             while let Some(context) = self.with(|state| state.contexts.get(at).map(Rc::clone)) {
                 if context.is_now(py, target.as_ref())? {
                     if at > 0 {
+                        self.forget_last();
                         self.with(|state| {
                             // Another call may have moved it meanwhile.
                             if state.contexts.get(at).is_some_and(|known| Rc::ptr_eq(known, &context)) {
@@ -84,6 +85,12 @@ impl<'py> Kernel<'py> {
         keywords: *mut ffi::PyObject,
         start: Start<'_, 'py>,
     ) -> PyResult<*mut ffi::PyObject> {
+        if keywords.is_null() && matches!(start, Start::First) {
+            // SAFETY: as the caller promises.
+            if let Some(result) = unsafe { self.call_again(arguments, count)? } {
+                return Ok(result);
+            }
+        }
         let parameters = self.with(|state| {
             state.launches += u64::from(!matches!(start, Start::Nowhere));
             Rc::clone(&state.parameters)
@@ -97,6 +104,58 @@ impl<'py> Kernel<'py> {
             }
         }
         Err(PyRuntimeError::new_err("what the kernel depends on changes whenever it is compiled"))
+    }
+
+    /// Calls what was called last, if it is for these arguments and nothing has changed.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of a vectorcall without keywords.
+    #[inline]
+    unsafe fn call_again(
+        &self,
+        arguments: *const *mut ffi::PyObject,
+        count: usize,
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
+        let Some((context, entry)) = self.with(|state| state.last.clone()) else { return Ok(None) };
+        let (Some(steps), Call::Native(call)) = (&entry.steps, &entry.call) else { return Ok(None) };
+        if count != steps.arguments || !context.is_unchanged() {
+            return Ok(None);
+        }
+        // SAFETY: there are as many arguments, and the caller owns them for the call.
+        let result = unsafe {
+            let arguments = std::slice::from_raw_parts(arguments, count);
+            call.call_in_steps(self.py, &entry.argument_guards, steps, arguments)
+        };
+        if !matches!(result, Ok(None)) {
+            self.with(|state| {
+                state.launches += 1;
+                state.hits += 1;
+            });
+        }
+        result
+    }
+
+    /// Has the next call look for its entry.
+    #[cold]
+    pub(super) fn forget_last(&self) {
+        let dropped = self.with(|state| state.last.take());
+        drop(dropped);
+    }
+
+    /// Has the next call try this entry first, if it can be called in short.
+    #[inline]
+    fn remember(&self, context: &Rc<Context>, entry: &Rc<Entry>) {
+        if entry.steps.is_none() {
+            return;
+        }
+        let dropped = self.with(|state| {
+            let is_first = state.contexts.first().is_some_and(|first| Rc::ptr_eq(first, context));
+            let is_usual = is_first && state.target.is_none() && state.keywords.is_none();
+            let last = is_usual.then(|| (Rc::clone(context), Rc::clone(entry)));
+            std::mem::replace(&mut state.last, last)
+        });
+        drop(dropped);
     }
 
     /// Calls the kernel in a context; nothing if the context turned into another meanwhile.
@@ -230,7 +289,10 @@ impl<'py> Kernel<'py> {
             self.with(|state| state.hits += 1);
         }
         if at > 0 {
+            self.forget_last();
             context.use_first(at, entry);
+        } else if matches!(start, Start::First) {
+            self.remember(context, entry);
         }
         match &entry.call {
             Call::Native(call) => {

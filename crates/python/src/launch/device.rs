@@ -42,6 +42,8 @@ pub(super) struct DeviceCall {
     program: Arc<Program>,
     /// The guards of arrays of other libraries, which say which streams they are used on.
     tensors: Vec<usize>,
+    /// Whether some of them say that themselves, rather than their library.
+    asks_arrays: bool,
     /// Whether arrays of our own are among the arguments, or in the code.
     has_own: bool,
     /// Arrays of the host: slot, guard, and whose they are.
@@ -63,11 +65,18 @@ impl DeviceCall {
             guards[guard].exchange().is_some_and(|spec| spec.is_on_cuda()) || guards[guard].cuda().is_some()
         };
         let is_own = |guard: usize| guards[guard].is_own_on_device();
-        let tensors = arrays.iter().map(|(_, guard, _)| *guard).filter(|guard| is_tensor(*guard)).collect();
+        let tensors: Vec<usize> =
+            arrays.iter().map(|(_, guard, _)| *guard).filter(|guard| is_tensor(*guard)).collect();
+        let asks_arrays = tensors.iter().any(|guard| guards[*guard].cuda().is_some());
         let has_own = program.plan.has_fixed || arrays.iter().any(|(_, guard, _)| is_own(*guard));
         let staged =
             arrays.into_iter().filter(|(_, guard, _)| !is_tensor(*guard) && !is_own(*guard)).collect();
-        Self { program, tensors, has_own, staged }
+        Self { program, tensors, asks_arrays, has_own, staged }
+    }
+
+    /// Whether a launch looks at nothing but slots and guards.
+    pub(super) fn is_direct(&self) -> bool {
+        self.staged.is_empty() && !self.asks_arrays
     }
 
     /// Launches the program; returns the status of the launch.

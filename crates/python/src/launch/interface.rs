@@ -14,6 +14,7 @@ use super::kernel::{Call, Context, Entry, KernelObject, MOST_CONTEXTS, MOST_ENTR
 use super::kernel_type::{TYPE, vectorcall};
 use super::pack::{NativeCall, Start};
 use super::spec::{CallSpec, GuardSpec};
+use super::steps::Steps;
 use crate::guard::Guards;
 
 /// Makes a kernel, for a function with these parameters, keyword-only ones last. `target` is asked at each
@@ -46,6 +47,7 @@ pub(crate) fn _make_kernel<'py>(
         busy: Vec::new(),
         launches: 0,
         hits: 0,
+        last: None,
     };
     // SAFETY: the generic allocator zeroes the object, which is a valid kernel without a state until the
     // fields are set.
@@ -85,8 +87,9 @@ pub(crate) fn _add_context(
         let known = at.map(|at| state.contexts.remove(at));
         let entries = known.as_ref().map_or_else(Vec::new, |known| known.entries.borrow().clone());
         let entries = RefCell::new(entries);
-        state.contexts.insert(0, Rc::new(Context { token, guards, target, defaults, entries }));
-        (known, (state.contexts.len() > MOST_CONTEXTS).then(|| state.contexts.pop()))
+        let words = RefCell::default();
+        state.contexts.insert(0, Rc::new(Context { token, guards, words, target, defaults, entries }));
+        (known, (state.contexts.len() > MOST_CONTEXTS).then(|| state.contexts.pop()), state.last.take())
     });
     drop(dropped);
     Ok(())
@@ -118,14 +121,19 @@ pub(crate) fn _add_entry(
     let has_members = argument_guards.iter().any(|guard| !guard.is_argument());
     let may_run = |guard: &ArgumentGuard| guard.runs_python && (has_members || !guard.calls_tensors());
     let runs_python = argument_guards.iter().any(may_run) || !guards.is_empty();
-    let entry = Rc::new(Entry { argument_guards, guards, runs_python, call });
+    let steps = match &call {
+        Call::Native(call) if !runs_python => Steps::of(arguments.len(), &argument_guards, call),
+        _ => None,
+    };
+    let entry = Rc::new(Entry { argument_guards, guards, runs_python, call, steps });
     let dropped = kernel.with(|state| {
+        let last = state.last.take();
         // A context that was dropped meanwhile is not needed any more, or will come back.
         let mut all = state.contexts.iter().chain(&state.busy);
-        let context = all.find(|context| context.token.is(token))?;
+        let Some(context) = all.find(|context| context.token.is(token)) else { return (last, None) };
         let mut entries = context.entries.borrow_mut();
         entries.insert(0, entry);
-        if entries.len() > MOST_ENTRIES { entries.pop() } else { None }
+        (last, if entries.len() > MOST_ENTRIES { entries.pop() } else { None })
     });
     drop(dropped);
     Ok(())
@@ -193,6 +201,7 @@ pub(crate) fn _find_executable<'py>(
     let executable = call_from(object, arguments, named, Start::Nowhere)?;
     // What was launched last stays the last one.
     if let Some((context, Some(entry))) = last {
+        kernel.forget_last();
         kernel.with(|state| {
             if let Some(at) = state.contexts.iter().position(|known| Rc::ptr_eq(known, &context)) {
                 state.contexts[..=at].rotate_right(1);
@@ -230,7 +239,7 @@ pub(crate) fn _set_binder(object: &Bound<'_, PyAny>, binder: Py<PyAny>) -> PyRes
 #[pyfunction]
 #[pyo3(signature = (object, /))]
 pub(crate) fn _forget_contexts(object: &Bound<'_, PyAny>) -> PyResult<()> {
-    let dropped = kernel(object)?.with(|state| std::mem::take(&mut state.contexts));
+    let dropped = kernel(object)?.with(|state| (std::mem::take(&mut state.contexts), state.last.take()));
     drop(dropped);
     Ok(())
 }

@@ -12,7 +12,8 @@ use super::argument_guard::{ArgumentGuard, equal};
 use super::bind::Parameters;
 use super::kernel_type::TYPE;
 use super::pack::NativeCall;
-use crate::guard::Guards;
+use super::steps::Steps;
+use crate::guard::{Guards, Words};
 
 /// Entries beyond this are found by the dispatcher, by key.
 pub(super) const MOST_ENTRIES: usize = 64;
@@ -48,7 +49,12 @@ pub(super) struct State {
     pub(super) launches: u64,
     /// Calls that found their entry since the dispatcher was last asked.
     pub(super) hits: u64,
+    /// The context and the entry of the last call, if they are the first ones, and calls can be made of them in short.
+    pub(super) last: Option<Last>,
 }
+
+/// A context, and an entry that has [steps](Entry::steps).
+pub(super) type Last = (Rc<Context>, Rc<Entry>);
 
 /// Everything that a kernel depended on at some moment, arguments aside, and what was loaded for it.
 ///
@@ -59,6 +65,8 @@ pub(super) struct Context {
     pub(super) token: Py<PyAny>,
     /// Whether everything is what it was then.
     pub(super) guards: Vec<Py<Guards>>,
+    /// The same in short.
+    pub(super) words: RefCell<Words>,
     /// What the target was.
     pub(super) target: Option<Py<PyAny>>,
     /// The defaults were part of it.
@@ -76,6 +84,8 @@ pub(super) struct Entry {
     /// Whether finding out may run Python code.
     pub(super) runs_python: bool,
     pub(super) call: Call,
+    /// What a call comes to, if all it takes is a look at each argument.
+    pub(super) steps: Option<Steps>,
 }
 
 pub(super) enum Call {
@@ -118,12 +128,22 @@ impl Context {
     /// Whether everything but the target is what it was.
     #[inline]
     pub(super) fn holds(&self, py: Python<'_>) -> PyResult<bool> {
+        if let Ok(mut words) = self.words.try_borrow_mut() {
+            return words.hold(py, &self.guards);
+        }
+        // Somebody up the stack is at it: guards may run Python code.
         for guard in &self.guards {
             if !guard.get().hold(py)? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether a few words of memory prove that everything but the target is what it was.
+    #[inline]
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.words.try_borrow().is_ok_and(|words| words.are_same())
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
-use super::kernel::{Kernel, KernelObject};
+use super::kernel::{Context, Entry, Kernel, KernelObject};
 use super::pack::Start;
 
 pub(super) unsafe extern "C" fn vectorcall(
@@ -80,13 +80,20 @@ unsafe extern "C" fn traverse(
             all.push(state.dispatcher.as_ptr());
             all.extend(state.target.iter().chain(&state.binder).map(Py::as_ptr));
             // What a call is using has more owners than the kernel: it is left alone.
-            for context in state.contexts.iter().filter(|context| Rc::strong_count(context) == 1) {
+            let last =
+                |context: &Rc<Context>| state.last.as_ref().is_some_and(|last| Rc::ptr_eq(&last.0, context));
+            let is_mine =
+                |context: &&Rc<Context>| Rc::strong_count(context) == 1 + usize::from(last(context));
+            for context in state.contexts.iter().filter(is_mine) {
                 all.push(context.token.as_ptr());
                 all.extend(context.guards.iter().map(Py::as_ptr));
                 all.extend(context.target.iter().map(Py::as_ptr));
                 all.extend(context.defaults.iter().flatten().map(Py::as_ptr));
                 let Ok(entries) = context.entries.try_borrow() else { continue };
-                for entry in entries.iter().filter(|entry| Rc::strong_count(entry) == 1) {
+                let last =
+                    |entry: &Rc<Entry>| state.last.as_ref().is_some_and(|last| Rc::ptr_eq(&last.1, entry));
+                let is_mine = |entry: &&Rc<Entry>| Rc::strong_count(entry) == 1 + usize::from(last(entry));
+                for entry in entries.iter().filter(is_mine) {
                     entry.owned(&mut all);
                 }
             }
@@ -115,7 +122,8 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
             let dropped = {
                 let state = &mut *state.get();
                 let dispatcher = std::mem::replace(&mut state.dispatcher, py.None());
-                (std::mem::take(&mut state.contexts), state.target.take(), state.binder.take(), dispatcher)
+                let contexts = (std::mem::take(&mut state.contexts), state.last.take());
+                (contexts, state.target.take(), state.binder.take(), dispatcher)
             };
             drop(dropped);
         }

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`kernel`] | what a kernel knows: contexts and entries |
 //! | [`call`] | what a call does |
+//! | [`steps`] | a call in short |
 //! | [`kernel_type`] | the type, as CPython has it |
 //! | [`interface`] | what the Python half tells kernels, and asks of them |
 //! | [`spec`] | how the Python half describes entries |
@@ -40,6 +41,7 @@ mod kernel_type;
 mod lock;
 mod pack;
 mod spec;
+mod steps;
 mod torch_layout;
 
 pub(crate) use self::argument_guard::_set_target_type;

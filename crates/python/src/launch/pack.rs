@@ -13,6 +13,7 @@ use super::argument_guard::{ArgumentGuard, own, pass_quietly};
 use super::device::DeviceCall;
 use super::lock::with_arrays;
 use super::spec::{CallSpec, OutputKind, Property, ResultKind, SlotKind, SlotSpec};
+use super::steps::Steps;
 use crate::interned::intern;
 use crate::language::show_output;
 use crate::ndarray;
@@ -20,10 +21,10 @@ use crate::own_array::number_bits;
 use keyprint_array::dlpack::DlTensor;
 
 /// More slots than this are packed on the heap.
-const INLINE: usize = 64;
+pub(super) const INLINE: usize = 64;
 
 /// One argument slot: what it is made of.
-enum Slot {
+pub(super) enum Slot {
     /// Of an array that is read in a way of its own.
     Array(ArrayKind, Property),
     /// A signed integer.
@@ -72,7 +73,8 @@ impl ResultKind {
 /// A native function and how to call it.
 pub(super) struct NativeCall {
     code: Code,
-    slots: Vec<(usize, Slot)>,
+    /// What each slot is made of: which guard looks at it, and how it is read.
+    pub(super) slots: Vec<(usize, Slot)>,
     output: OutputKind,
     /// Whether making the slots may run Python code.
     runs_python: bool,
@@ -179,12 +181,7 @@ impl NativeCall {
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let mut inline = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut heap = Vec::new();
-        let results = match &self.output {
-            OutputKind::Many(kinds, _) => kinds.len(),
-            _ => 1,
-        };
-        // Behind the slots of a device are those that its launch adds.
-        let room = self.slots.len() + results.max(DeviceCall::ADDED);
+        let room = self.room();
         let block: &mut [MaybeUninit<u64>] = if room <= INLINE {
             &mut inline
         } else {
@@ -232,14 +229,63 @@ impl NativeCall {
                 slot => unsafe { slot.pack(py, &guards[*guard], values[*guard])? },
             });
         }
-        for at in 0..results.max(DeviceCall::ADDED) {
-            block[self.slots.len() + at].write(0);
-        }
+        block[self.slots.len()..room].fill(MaybeUninit::new(0));
         if let Some(start) = start {
             block[self.slots.len()].write(start);
         }
         // While others run Python, members of objects may be rebound: what they held stays.
         let held: &[usize] = if kept.is_empty() { &self.held } else { &[] };
+        // SAFETY: all slots were written; the values are what the guards found.
+        unsafe { self.run(py, &mut block[..room], guards, held, values).map(Some) }
+    }
+
+    /// Packs arguments as they are, and calls the function; nothing if that takes more than a look at each.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are live objects, as many as the steps are for.
+    #[inline]
+    pub(super) unsafe fn call_in_steps(
+        &self,
+        py: Python<'_>,
+        guards: &[ArgumentGuard],
+        steps: &Steps,
+        arguments: &[*mut ffi::PyObject],
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
+        let mut block = [const { MaybeUninit::<u64>::uninit() }; INLINE];
+        // SAFETY: as the caller promises.
+        if !unsafe { steps.pack(py, guards, self, arguments, &mut block)? } {
+            return Ok(None);
+        }
+        let room = self.room();
+        block[self.slots.len()..room].fill(MaybeUninit::new(0));
+        // SAFETY: the steps have written all slots. What is owned during a launch lies in members, and there are none.
+        unsafe { self.run(py, &mut block[..room], guards, &[], &[]).map(Some) }
+    }
+
+    /// How many slots there are, with those for results, or those that a launch on a device adds.
+    fn room(&self) -> usize {
+        let results = match &self.output {
+            OutputKind::Many(kinds, _) => kinds.len(),
+            _ => 1,
+        };
+        self.slots.len() + results.max(DeviceCall::ADDED)
+    }
+
+    /// Calls the function.
+    ///
+    /// # Safety
+    ///
+    /// All slots were written, of what the guards found: `values`. `held` are places among them.
+    #[inline]
+    unsafe fn run(
+        &self,
+        py: Python<'_>,
+        block: &mut [MaybeUninit<u64>],
+        guards: &[ArgumentGuard],
+        held: &[usize],
+        values: &[*mut ffi::PyObject],
+    ) -> PyResult<*mut ffi::PyObject> {
         let status = match &self.code {
             Code::Host(function) => {
                 let slots = block.as_mut_ptr().cast();
@@ -247,8 +293,9 @@ impl NativeCall {
                 unsafe { with_arrays(held, values, || function(slots)) }
             }
             Code::Device(device) => {
-                // SAFETY: all of these slots were written above.
-                let block = unsafe { std::slice::from_raw_parts_mut(block.as_mut_ptr().cast::<u64>(), room) };
+                // SAFETY: as the caller promises.
+                let block =
+                    unsafe { std::slice::from_raw_parts_mut(block.as_mut_ptr().cast::<u64>(), block.len()) };
                 // SAFETY: as above; the values are what the guards found.
                 unsafe { device.launch(py, block, guards, held, values, &self.keep)? }
             }
@@ -263,7 +310,7 @@ impl NativeCall {
         }
         // SAFETY: written above, whatever the function did with it since.
         let result = |at: usize| unsafe { block[self.slots.len() + at].assume_init() };
-        Ok(Some(match &self.output {
+        Ok(match &self.output {
             OutputKind::Nothing => py.None().into_ptr(),
             OutputKind::One(kind) => kind.read(py, result(0)),
             OutputKind::Choice(all) => match usize::try_from(result(0)).ok().and_then(|at| all.get(at)) {
@@ -278,7 +325,16 @@ impl NativeCall {
                 let items: Vec<Bound<'_, PyAny>> = kinds.iter().enumerate().map(own).collect();
                 build.call1(py, (PyTuple::new(py, items)?,))?.into_ptr()
             }
-        }))
+        })
+    }
+
+    /// Whether arguments that are as they must be are all that a call takes.
+    pub(super) fn is_direct(&self) -> bool {
+        let takes_arguments = match &self.code {
+            Code::Host(_) => true,
+            Code::Device(device) => device.is_direct(),
+        };
+        takes_arguments && !self.runs_python && self.held.is_empty() && self.room() <= INLINE
     }
 
     /// Where to begin, as whoever made the code knows it.
@@ -329,7 +385,12 @@ impl Slot {
     /// # Safety
     ///
     /// `value` is a live object that passed the guard.
-    unsafe fn pack(&self, py: Python<'_>, guard: &ArgumentGuard, value: *mut ffi::PyObject) -> PyResult<u64> {
+    pub(super) unsafe fn pack(
+        &self,
+        py: Python<'_>,
+        guard: &ArgumentGuard,
+        value: *mut ffi::PyObject,
+    ) -> PyResult<u64> {
         match self {
             Self::Array(ArrayKind::Numpy, property) => {
                 // SAFETY: the guard says that this is an array.

@@ -306,6 +306,19 @@ pub(crate) fn assigned_version(class: &Bound<'_, PyType>) -> u32 {
     type_version(class)
 }
 
+/// Where a type has its version.
+pub(crate) fn version_tag(class: *mut ffi::PyTypeObject) -> *const u32 {
+    // SAFETY: a live type.
+    unsafe { &raw const (*class).tp_version_tag }
+}
+
+/// Where a type has the flags that say whether its version is one, and what they are if it is; nothing where none does.
+pub(crate) fn flags_word(class: *mut ffi::PyTypeObject) -> Option<(*const u64, u64)> {
+    // SAFETY: a live type, whose flags have as many bits as a pointer.
+    let (at, flags) = unsafe { ((&raw const (*class).tp_flags).cast(), ffi::PyType_GetFlags(class)) };
+    cfg!(not(Py_3_13)).then_some((at, flags | ffi::Py_TPFLAGS_VALID_VERSION_TAG))
+}
+
 /// The name object of a heap type.
 fn qualname_object<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
     // SAFETY: a live type; the flag says that it is a heap type, whose name is an object or null.
