@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+
 import pytest
 
 PROGRAM = """
@@ -57,6 +59,40 @@ def copied_nvrtc(run):
 def test_what_does_not_count(run, changes):
     assert run(PROGRAM).stdout == "1\n"
     assert run(PROGRAM, **changes).stdout == "0\n"
+
+
+ROUNDED = """
+import keyprint as kp
+
+@kp.kernel
+def rounded(x: kp.types.NDArray[kp.f32, 1], y: kp.types.NDArray[kp.f32, 1]):
+    for i in x:
+        y[i] = x[i] * x[i] + y[i]
+
+def of(**options):
+    kp.init(arch=kp.cuda, offline_cache=False, **options)
+    x, y = kp.ndarray(kp.f32, 1), kp.ndarray(kp.f32, 1)
+    x[0], y[0] = 1.0 + 2.0**-13, -1.0
+    rounded(x, y)
+    return y[0]
+
+once, twice = 2.0**-12 + 2.0**-26, 2.0**-12
+assert of(contract=True) == once
+assert of() == twice
+assert of(contract=True) == once
+"""
+
+
+@pytest.mark.parametrize("version", ["120", "129", "131"])
+def test_options_count_though_nvrtc_has_a_cache_without_them(run, version):
+    done = run(ROUNDED, KPE_NVRTC_VERSION=version)
+    assert done.returncode == 0, done.stderr
+
+
+def test_options_count_on_the_device_at_hand(tmp_path):
+    path = tmp_path / "rounded.py"
+    path.write_text(ROUNDED)
+    runpy.run_path(str(path))
 
 
 def test_the_cpu_and_a_device_share_nothing(run):

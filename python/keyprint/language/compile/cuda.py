@@ -45,11 +45,23 @@ def identity(target: tuple[Any, ...], store: Store | None, architecture: str) ->
     _, _, _, given, options = target
     is_fast = "-ffast-math" in given or "--use_fast_math" in given
     is_contracted = is_fast or "-ffp-contract=fast" in given or "--fmad=true" in given
+    nvrtc = _nvrtc_identity(store)
     flags = [f"--gpu-architecture={architecture}", "--minimal"]
     if is_fast:
         flags.append("--use_fast_math")
     flags.append(f"--fmad={'true' if is_contracted else 'false'}")
-    return "cuda", architecture, _nvrtc_identity(store), tuple(flags), options
+    if _has_cache(nvrtc):
+        flags.append("--no-cache")
+    return "cuda", architecture, nvrtc, tuple(flags), options
+
+
+def _has_cache(nvrtc: tuple[Any, ...]) -> bool:
+    """Whether NVRTC keeps code of its own, on machines with a driver: from 12.9 on.
+
+    With 13.0, code for one option (`--use_fast_math`) is what is returned for others: it must not be asked.
+    """
+    version = tuple(int(part) for part in nvrtc[0].split(".") if part.isdigit())
+    return version >= (12, 9)
 
 
 #: Where the NVRTC of an identity was found: what a key names is what compiles.
