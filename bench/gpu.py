@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import datetime
+import gc
 import importlib.metadata
+import itertools
 import os
 import platform
 import shutil
@@ -26,8 +28,9 @@ import keyprint as kp
 
 HERE = Path(__file__).resolve().parent
 
-#: Launches between two waits: fewer than a device queues, so many that the first ones do not count.
-BATCH = 800
+#: Launches between two waits: fewer than a device queues. Tools take turns, so often.
+BATCH = 200
+ROUNDS = 150
 
 NAMES = [f"a{at}" for at in range(30)]
 
@@ -172,17 +175,19 @@ def matmul(a: kp.types.NDArray[kp.f32, 2], b: kp.types.NDArray[kp.f32, 2], c: kp
 # -- Measuring -------------------------------------------------------------------------------------
 
 
-def submit_us(call: Any, arguments: tuple[Any, ...], wait: Any, rounds: int = 200) -> float:
-    """Return the microseconds until a call returns: many at a time, and a wait between."""
-    samples = []
-    for _ in range(rounds):
-        wait()
-        begun = time.perf_counter()
-        for _ in range(BATCH):
-            call(*arguments)
-        samples.append((time.perf_counter() - begun) / BATCH * 1e6)
-    wait()
-    return statistics.median(samples)
+def looped(call: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return a function of a number: the microseconds that each of so many calls takes, written as programs write them."""
+    names = [f"a{at}" for at in range(len(arguments))]
+    text = f"""
+def run(count, call, now, repeat, {", ".join(names)}):
+    begun = now()
+    for _ in repeat(None, count):
+        call({", ".join(names)})
+    return (now() - begun) / count * 1e6
+"""
+    known: dict[str, Any] = {}
+    exec(text, known)
+    return lambda count: known["run"](count, call, time.perf_counter, itertools.repeat, *arguments)
 
 
 def wait_us(call: Any, arguments: tuple[Any, ...], wait: Any, rounds: int = 300) -> float:
@@ -216,16 +221,21 @@ class Report:
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, float, str, float | None]] = []
 
-    def add(self, what: str, tool: str, value: float, unit: str, floor: float | None) -> None:
-        self.rows.append((what, tool, value, unit, floor))
-        ratio = "" if floor is None else f"  {value / floor:6.2f}x"
-        print(f"{what:28} {tool:28} {value:10.3f} {unit}{ratio}", flush=True)
+    def add(
+        self, what: str, tool: str, value: float, unit: str, floor: float | None, ratio: float | None = None
+    ) -> None:
+        """Add a line; ``ratio`` is that to the floor, where it was measured by itself."""
+        if ratio is None and floor is not None:
+            ratio = value / floor
+        self.rows.append((what, tool, value, unit, ratio))
+        shown = "" if ratio is None else f"  {ratio:6.3f}x"
+        print(f"{what:28} {tool:28} {value:10.3f} {unit}{shown}", flush=True)
 
     def text(self) -> str:
         lines = ["| work | tool | | beside CUDA C |", "| --- | --- | --- | --- |"]
-        for what, tool, value, unit, floor in self.rows:
-            ratio = "" if floor is None else f"{value / floor:.2f}x"
-            lines.append(f"| {what} | {tool} | {value:.3g} {unit} | {ratio} |")
+        for what, tool, value, unit, ratio in self.rows:
+            shown = "" if ratio is None else f"{ratio:.2f}x"
+            lines.append(f"| {what} | {tool} | {value:.3g} {unit} | {shown} |")
         return "\n".join(lines)
 
 
@@ -264,18 +274,26 @@ def launches(report: Report, floor: Any) -> None:
         from gpu_triton import add_one
 
         calls["Triton, torch tensor"] = (add_one[(1,)], tensors[:1], torch.cuda.synchronize)
+    runs = {name: looped(call, arguments) for name, (call, arguments, _) in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
+    ratios: dict[str, list[float]] = {name: [] for name in calls}
     floors = []
-    for call in calls.values():
-        submit_us(*call, 2)
-    for _ in range(40):
+    for name, run in runs.items():
+        run(20)
+        calls[name][2]()
+    gc.disable()
+    for _ in range(ROUNDS):
         floors.append(floor.launch_us(1, BATCH))
-        for name, call in calls.items():
-            samples[name].append(submit_us(*call, 1))
+        for name, run in runs.items():
+            calls[name][2]()
+            samples[name].append(run(BATCH))
+            calls[name][2]()
+            ratios[name].append(samples[name][-1] / floors[-1])
+    gc.enable()
     lowest = statistics.median(floors)
     report.add("launch, submit", "cuLaunchKernel, C", lowest, "us", lowest)
-    for name, found in samples.items():
-        report.add("launch, submit", name, statistics.median(found), "us", lowest)
+    for name, taken in samples.items():
+        report.add("launch, submit", name, statistics.median(taken), "us", lowest, statistics.median(ratios[name]))
     lowest = floor.launch_and_wait_us(300)
     report.add("launch and wait", "cuLaunchKernel, C", lowest, "us", lowest)
     for name in ("own array", "torch tensor"):
@@ -416,6 +434,8 @@ def main() -> None:
     report = Report()
     floor = build_floor()
     launches(report, floor)
+    if "launches" in sys.argv:
+        return
     starts(report)
     # CUDA C is compiled with products and sums rounded once.
     kp.init(contract=True)

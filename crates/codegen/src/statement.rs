@@ -45,6 +45,8 @@ pub(crate) struct Writer<'k> {
     open: BTreeSet<LocalId>,
     /// Locals that tasks on a device hand on to each other.
     pub(crate) in_frame: BTreeSet<LocalId>,
+    /// The variables of the grid that is being written.
+    pub(crate) grid_variables: Vec<LocalId>,
     /// Scopes that are left in one task on a device, with others of the scope behind it.
     pub(crate) left_scopes: BTreeSet<ScopeId>,
     /// Whether a kernel may end before its last task on a device.
@@ -80,6 +82,7 @@ impl<'k> Writer<'k> {
             line: 0,
             open: BTreeSet::new(),
             in_frame: BTreeSet::new(),
+            grid_variables: Vec::new(),
             bins: None,
             left_scopes: BTreeSet::new(),
             ends_early: false,

@@ -157,13 +157,24 @@ impl Writer<'_> {
     fn grid(&mut self, loop_stmt: &Parallel, at: u32, plan: &LaunchPlan, is_covered: bool) {
         let last = loop_stmt.variables.len() - 1;
         let random = needs_random(&loop_stmt.body);
+        // Numbers of iterations of 32 bits, where they are not multiplied with each other.
+        let are_narrow = is_covered && last < 2;
         for (at, (from, to)) in loop_stmt.from.iter().zip(&loop_stmt.to).enumerate() {
-            let t = self.type_of(loop_stmt.variables[at]);
+            let variable = loop_stmt.variables[at];
+            let t = self.type_of(variable);
             let (from, to) = (self.bare(from), self.bare(to));
             self.push(&format!("const {t} kp_from{at} = {from};"));
-            self.push(&format!("i64 kp_count{at} = (i64)({to}) - (i64)kp_from{at};"));
-            self.push(&format!("if (kp_count{at} < 0) kp_count{at} = 0;"));
+            if are_narrow && self.counts_in_32_bits(variable) {
+                self.push(&format!("const {t} kp_to{at} = {to};"));
+                self.push(&format!(
+                    "const u32 kp_count{at} = kp_to{at} > kp_from{at} ? (u32)kp_to{at} - (u32)kp_from{at} : 0;"
+                ));
+            } else {
+                self.push(&format!("i64 kp_count{at} = (i64)({to}) - (i64)kp_from{at};"));
+                self.push(&format!("if (kp_count{at} < 0) kp_count{at} = 0;"));
+            }
         }
+        self.grid_variables.clone_from(&loop_stmt.variables);
         if random {
             let key = plan.key_slot();
             self.push(&format!("const u64 kp_key = w[{key}] + {at} * 0x9e3779b97f4a7c15ULL;"));
@@ -180,7 +191,7 @@ impl Writer<'_> {
         if last > 0 {
             let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
             self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
-            let first = "(blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
+            let first = "kp_down() * blockDim.y + threadIdx.y";
             let is_narrow = last == 1 && self.counts_in_32_bits(loop_stmt.variables[0]);
             let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
             self.begin_stride(counted, "kp_r", first, "kp_rows", "gridDim.z * gridDim.y * blockDim.y");
@@ -202,6 +213,7 @@ impl Writer<'_> {
             self.level -= 1;
             self.push(if is_covered { "} while (0);" } else { "}" });
         }
+        self.grid_variables.clear();
         self.push("kp_over:;");
         if let Some(bins) = self.bins.clone() {
             self.end_bins(&bins);
@@ -229,7 +241,7 @@ impl Writer<'_> {
 
     /// Begins what is done for one number, or for every so manieth until the end.
     fn begin_stride(&mut self, stride: Stride, name: &str, first: &str, end: &str, step: &str) {
-        let wide = first.replacen("blockIdx", "(i64)blockIdx", 1);
+        let wide = format!("(i64){first}");
         // `continue` leaves what is done once.
         self.push(&match stride {
             Stride::Narrow => format!("const u32 {name} = {first}; if ({name} < (u32){end}) do {{"),
