@@ -91,12 +91,14 @@ impl DlTensor {
 
     /// Where the first element is.
     #[must_use]
+    #[inline]
     pub fn first(&self) -> *mut u8 {
         self.data.wrapping_add(self.byte_offset as usize)
     }
 
     /// The sizes of the dimensions.
     #[must_use]
+    #[inline]
     pub fn sizes(&self) -> &[i64] {
         if self.ndim <= 0 || self.shape.is_null() {
             return &[];
@@ -107,12 +109,14 @@ impl DlTensor {
 
     /// The size of a dimension.
     #[must_use]
+    #[inline]
     pub fn size(&self, at: usize) -> Option<i64> {
         self.sizes().get(at).copied()
     }
 
     /// The stride of a dimension, in elements; a tensor without strides is laid out the usual way.
     #[must_use]
+    #[inline]
     pub fn stride(&self, at: usize) -> Option<i64> {
         let sizes = self.sizes();
         if at >= sizes.len() {
@@ -133,6 +137,7 @@ impl DlTensor {
     }
 
     /// `C`, `F`, or `S` for any other strides.
+    #[inline]
     fn layout(&self) -> char {
         let sizes = self.sizes();
         if self.strides.is_null() || sizes.contains(&0) {
@@ -148,6 +153,7 @@ impl DlTensor {
     }
 
     /// Whether the elements follow each other, the dimensions in this order varying from the fastest on.
+    #[inline]
     fn is_contiguous(&self, sizes: &[i64], mut order: impl Iterator<Item = usize>) -> bool {
         let mut expected = 1;
         order.all(|at| {
@@ -159,6 +165,7 @@ impl DlTensor {
 
     /// What counts of it.
     #[must_use]
+    #[inline]
     pub fn spec(&self) -> TensorSpec {
         TensorSpec {
             code: self.code,

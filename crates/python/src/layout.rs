@@ -65,6 +65,12 @@ impl InlineValues {
         self.keys.cast()
     }
 
+    /// Where the values are, in the places of their names: null, or a live object.
+    #[inline]
+    pub(crate) fn first(self) -> *const *mut ffi::PyObject {
+        self.values
+    }
+
     /// The value in a place, if it is set.
     #[inline]
     pub(crate) fn value<'a, 'py>(self, py: Python<'py>, at: usize) -> Option<Borrowed<'a, 'py, PyAny>> {

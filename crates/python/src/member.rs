@@ -51,6 +51,12 @@ impl Member {
         self.slot.is_some()
     }
 
+    /// Its place among inline values, in which table of names; nothing if it was last found elsewhere.
+    pub(crate) fn inline_place(&self) -> Option<(*const c_void, usize)> {
+        let (table, place) = self.place.get();
+        (!self.is_slot() && !table.is_null()).then_some((table, place))
+    }
+
     /// Reads it from an instance of the class that the member was made for.
     #[inline]
     pub(crate) fn read<'a, 'py>(

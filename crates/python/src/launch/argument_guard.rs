@@ -1,6 +1,7 @@
 //! [`ArgumentGuard`]: one look at the arguments of a call. An entry is for a call if every guard passes.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -575,6 +576,56 @@ impl ArgumentGuard {
             Source::Argument(at) => Some(at),
             _ => None,
         }
+    }
+
+    /// If it looks at a member that is not in a slot: the guard of the object, and in which table of names the member was
+    /// found, in which place, if it lies among inline values. Nothing if it looks at something else than that or an
+    /// argument.
+    #[allow(clippy::type_complexity, reason = "read once, where steps are made")]
+    pub(super) fn member(&self) -> Option<Option<(usize, Option<(*const c_void, usize)>)>> {
+        match &self.source {
+            Source::Argument(_) => Some(None),
+            Source::Member { of, is_slot: false, member } => {
+                Some(Some((*of as usize, member.inline_place())))
+            }
+            Source::Member { .. } | Source::Item(..) => None,
+        }
+    }
+
+    /// What a member was when it was last looked for; null if it was not there.
+    #[inline]
+    pub(super) fn last(&self) -> *mut ffi::PyObject {
+        self.last.get()
+    }
+
+    /// Whether all members of an object were looked for in this dict, as it is now.
+    #[inline]
+    pub(super) fn has_seen(&self, dict: Borrowed<'_, '_, PyAny>) -> bool {
+        // SAFETY: attributes are kept in a dict.
+        let dict = unsafe { dict.cast_unchecked::<PyDict>() };
+        let version = dict_version(&dict);
+        version.is_some_and(|version| self.seen.dict.get() == (dict.as_ptr(), version))
+    }
+
+    /// Where the first element of a tensor is, if it fits.
+    ///
+    /// # Safety
+    ///
+    /// `value` is null or a live object.
+    #[inline]
+    pub(super) unsafe fn tensor(&self, py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<Option<u64>> {
+        let Check::Exchange(tensor) = &self.check else { return Ok(None) };
+        let (class, spec) = &**tensor;
+        // SAFETY: as the caller promises; the class is the one that the table is of.
+        unsafe {
+            if value.is_null()
+                || !is(class, ffi::Py_TYPE(value))
+                || !spec.fits(&Borrowed::from_ptr(py, value))?
+            {
+                return Ok(None);
+            }
+        }
+        Ok(spec.tensor(value).map(|tensor| tensor.first() as u64))
     }
 
     /// The class and the word of an array of our own.

@@ -119,7 +119,7 @@ impl<'py> Kernel<'py> {
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let Some((context, entry)) = self.with(|state| state.last.clone()) else { return Ok(None) };
         let (Some(steps), Call::Native(call)) = (&entry.steps, &entry.call) else { return Ok(None) };
-        if count != steps.arguments || !context.is_unchanged() {
+        if count != steps.arguments || !context.is_unchanged() || !entry.is_unchanged() {
             return Ok(None);
         }
         // SAFETY: there are as many arguments, and the caller owns them for the call.
@@ -277,10 +277,8 @@ impl<'py> Kernel<'py> {
             Verdict::Fail => return Ok(None),
             Verdict::Raise => return Err(PyErr::fetch(py)),
         }
-        for guard in &entry.guards {
-            if !guard.get().hold(py)? {
-                return Ok(None);
-            }
+        if !entry.holds(py)? {
+            return Ok(None);
         }
         if matches!(start, Start::Nowhere) {
             return Ok(Some(entry.executable(py).into_ptr()));

@@ -79,6 +79,12 @@ impl DeviceCall {
         self.staged.is_empty() && !self.asks_arrays
     }
 
+    /// Whether a launch that [is direct](Self::is_direct) lets nobody else run Python: nothing waits, and there is one
+    /// stream.
+    pub(super) fn returns_at_once(&self) -> bool {
+        self.tensors.is_empty() && !self.program.waits()
+    }
+
     /// Launches the program; returns the status of the launch.
     ///
     /// # Safety

@@ -120,12 +120,14 @@ pub(crate) fn _add_entry(
     // What is borrowed from members could be gone by then; arguments are the caller's.
     let has_members = argument_guards.iter().any(|guard| !guard.is_argument());
     let may_run = |guard: &ArgumentGuard| guard.runs_python && (has_members || !guard.calls_tensors());
-    let runs_python = argument_guards.iter().any(may_run) || !guards.is_empty();
+    let guards_run = argument_guards.iter().any(may_run);
+    let runs_python = guards_run || !guards.is_empty();
     let steps = match &call {
-        Call::Native(call) if !runs_python => Steps::of(arguments.len(), &argument_guards, call),
+        Call::Native(call) if !guards_run => Steps::of(arguments.len(), &argument_guards, call),
         _ => None,
     };
-    let entry = Rc::new(Entry { argument_guards, guards, runs_python, call, steps });
+    let words = RefCell::default();
+    let entry = Rc::new(Entry { argument_guards, guards, words, runs_python, call, steps });
     let dropped = kernel.with(|state| {
         let last = state.last.take();
         // A context that was dropped meanwhile is not needed any more, or will come back.

@@ -81,6 +81,8 @@ pub(super) struct Entry {
     pub(super) argument_guards: Vec<ArgumentGuard>,
     /// What methods depend on that arguments bring along.
     pub(super) guards: Vec<Py<Guards>>,
+    /// The same in short.
+    pub(super) words: RefCell<Words>,
     /// Whether finding out may run Python code.
     pub(super) runs_python: bool,
     pub(super) call: Call,
@@ -93,7 +95,33 @@ pub(super) enum Call {
     Native(NativeCall),
 }
 
+/// Whether guards hold; words speak for them where they can.
+fn hold(py: Python<'_>, guards: &[Py<Guards>], words: &RefCell<Words>) -> PyResult<bool> {
+    if let Ok(mut words) = words.try_borrow_mut() {
+        return words.hold(py, guards);
+    }
+    // Somebody up the stack is at it: guards may run Python code.
+    for guard in guards {
+        if !guard.get().hold(py)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl Entry {
+    /// Whether what methods depend on is what it was.
+    #[inline]
+    pub(super) fn holds(&self, py: Python<'_>) -> PyResult<bool> {
+        if self.guards.is_empty() { Ok(true) } else { hold(py, &self.guards, &self.words) }
+    }
+
+    /// The same, as far as a few words of memory prove it.
+    #[inline]
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.guards.is_empty() || self.words.try_borrow().is_ok_and(|words| words.are_same())
+    }
+
     /// Adds the objects that the entry owns.
     pub(super) fn owned(&self, all: &mut Vec<*mut ffi::PyObject>) {
         all.extend(self.guards.iter().map(Py::as_ptr));
@@ -128,16 +156,7 @@ impl Context {
     /// Whether everything but the target is what it was.
     #[inline]
     pub(super) fn holds(&self, py: Python<'_>) -> PyResult<bool> {
-        if let Ok(mut words) = self.words.try_borrow_mut() {
-            return words.hold(py, &self.guards);
-        }
-        // Somebody up the stack is at it: guards may run Python code.
-        for guard in &self.guards {
-            if !guard.get().hold(py)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        hold(py, &self.guards, &self.words)
     }
 
     /// Whether a few words of memory prove that everything but the target is what it was.

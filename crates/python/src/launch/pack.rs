@@ -150,9 +150,8 @@ impl NativeCall {
         };
         let plain = |(guard, slot): &(usize, Slot)| !slot.is_number() || guards[*guard].is_plain_number();
         let runs_python = !slots.iter().all(plain);
-        let is_address = |slot: &Slot| matches!(slot, Slot::Array(_, Property::Address));
         let in_members =
-            slots.iter().filter(|(guard, slot)| is_address(slot) && !guards[*guard].is_argument());
+            slots.iter().filter(|(guard, slot)| slot.is_address() && !guards[*guard].is_argument());
         let held = match &spec.held {
             // What is used without being among the slots, and what members hold.
             Some(others) if others.iter().all(|guard| *guard < guards.len()) => {
@@ -204,9 +203,7 @@ impl NativeCall {
                 }
                 // Arrays that are asked what they are may be others by now.
                 for (guard, slot) in &self.slots {
-                    if matches!(slot, Slot::Array(_, Property::Address))
-                        && !guards[*guard].looks_again(py, values[*guard])?
-                    {
+                    if slot.is_address() && !guards[*guard].looks_again(py, values[*guard])? {
                         return Ok(None);
                     }
                 }
@@ -328,13 +325,14 @@ impl NativeCall {
         })
     }
 
-    /// Whether arguments that are as they must be are all that a call takes.
-    pub(super) fn is_direct(&self) -> bool {
-        let takes_arguments = match &self.code {
-            Code::Host(_) => true,
-            Code::Device(device) => device.is_direct(),
+    /// Whether arguments that are as they must be, and members if there are some, are all that a call takes.
+    pub(super) fn is_direct(&self, has_members: bool) -> bool {
+        let is_direct = match &self.code {
+            // Members are owned while others may rebind them.
+            Code::Host(_) => self.held.is_empty(),
+            Code::Device(device) => device.is_direct() && (!has_members || device.returns_at_once()),
         };
-        takes_arguments && !self.runs_python && self.held.is_empty() && self.room() <= INLINE
+        is_direct && !self.runs_python && self.room() <= INLINE
     }
 
     /// Where to begin, as whoever made the code knows it.
@@ -377,6 +375,11 @@ impl NativeCall {
 }
 
 impl Slot {
+    /// Whether it is the address of the first element of an array.
+    pub(super) fn is_address(&self) -> bool {
+        matches!(self, Self::Array(_, Property::Address))
+    }
+
     /// Whether it is made of a number, which may run Python code.
     fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Double | Self::Single | Self::Scalar(_))
