@@ -1,7 +1,7 @@
 //! Devices: each with its primary context, which all libraries of a process share.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUmemoryPool};
@@ -9,7 +9,6 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmemoryPool};
 use crate::driver::{Driver, driver, is_forked};
 use crate::error::{CudaError, is_fatal, words};
 use crate::mail::{Failed, Mailbox, Pending};
-use crate::stream::Stream;
 
 /// More devices than this are not looked at.
 const MOST_DEVICES: usize = 64;
@@ -46,6 +45,8 @@ pub struct Device {
     failed: Mutex<Option<Failed>>,
     /// Mailboxes that are not in use.
     pub(crate) mailboxes: Mutex<Vec<Mailbox>>,
+    /// Whether something was launched on a stream of somebody else since everything was last waited for.
+    pub(crate) uses_others: AtomicBool,
 }
 
 // SAFETY: the driver's handles may be used by any thread.
@@ -203,6 +204,7 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         pending: Mutex::new(Vec::new()),
         failed: Mutex::new(None),
         mailboxes: Mutex::new(Vec::new()),
+        uses_others: AtomicBool::new(false),
     };
     Ok(DEVICES[ordinal as usize].get_or_init(|| device))
 }
@@ -287,29 +289,25 @@ impl Device {
         Ok((free as u64, total as u64))
     }
 
-    /// Waits for everything that was launched.
+    /// Waits for everything that was launched here.
     ///
     /// # Errors
     ///
-    /// If the device failed. What kernels said went wrong is returned: the first of it.
-    pub fn wait(&self) -> Result<Option<Failed>, CudaError> {
+    /// If the device failed, or waiting was called off. What kernels said went wrong is returned: the first of it.
+    pub fn wait(&'static self) -> Result<Option<Failed>, CudaError> {
         let _entered = self.enter()?;
         // What is launched while this waits is for the next one: it may not be done.
         let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        // SAFETY: no arguments.
-        let code = unsafe { (self.driver.synchronize)() };
-        if code != 0 {
+        if let Err(error) = self.wait_for_all() {
             self.pending.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, pending);
-        } else {
-            let failed = first_failure(pending);
-            let mut kept = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.is_none() {
-                *kept = failed;
-            }
-            return Ok(kept.take());
+            return Err(error);
         }
-        self.check("waiting for a device", code)?;
-        Ok(None)
+        let failed = first_failure(pending);
+        let mut kept = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = failed;
+        }
+        Ok(kept.take())
     }
 
     /// Whether something that was launched may have failed, and nobody has asked yet.
@@ -321,21 +319,11 @@ impl Device {
 
     /// Waits, and keeps what went wrong for whoever waits next: so many launches may have failed that there is no room
     /// for more.
-    pub(crate) fn settle(&self) -> Result<(), CudaError> {
+    pub(crate) fn settle(&'static self) -> Result<(), CudaError> {
         if let Some(failed) = self.wait()? {
             *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
         }
         Ok(())
-    }
-
-    /// Waits for what was launched on a stream.
-    ///
-    /// # Errors
-    ///
-    /// If the device failed.
-    pub fn wait_for(&self, stream: Stream) -> Result<(), CudaError> {
-        // SAFETY: whoever made the stream keeps it.
-        self.check("waiting for a device", unsafe { (self.driver.wait_for_stream)(stream.handle()) })
     }
 }
 

@@ -57,6 +57,7 @@ functions! {
     launch = "cuLaunchKernel"
         (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
     wait_for_stream = "cuStreamSynchronize" (CUstream);
+    query_stream = "cuStreamQuery" (CUstream);
     wait_for_event = "cuStreamWaitEvent" (CUstream, CUevent, c_uint);
     is_capturing = "cuStreamIsCapturing" (CUstream, *mut c_int);
     create_event = "cuEventCreate" (*mut CUevent, c_uint);

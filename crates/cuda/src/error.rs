@@ -88,6 +88,9 @@ pub enum CudaError {
     /// NVRTC refuses a text.
     #[error("NVRTC failed: {0}")]
     Compiler(String),
+    /// Somebody called it off while a device was waited for, which goes on.
+    #[error("waiting for the device was interrupted")]
+    Interrupted,
     /// Something else.
     #[error("{0}")]
     Other(String),

@@ -3,7 +3,7 @@
 //! Nothing here is linked against CUDA: [`driver`] opens the driver when it is first asked for, [`nvrtc`] the compiler.
 //! A [`device`] has its primary context, which it shares with every other library of the process; [`memory`] is
 //! allocated in stream order; a [`program`] is a kernel that was loaded, and launches its tasks; [`mail`] is what a
-//! device writes for the host; [`stage`] takes arrays of the host along; [`profile`] times launches, and [`cubin`] reads
+//! device writes for the host; [`wait`] waits; [`stage`] takes arrays of the host along; [`profile`] times launches, and [`cubin`] reads
 //! what code says of itself.
 //!
 //! # Invariants
@@ -25,5 +25,6 @@ pub mod profile;
 pub mod program;
 pub mod stage;
 pub mod stream;
+pub mod wait;
 
 pub use error::CudaError;

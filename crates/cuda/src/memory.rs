@@ -106,11 +106,12 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
+        self.wait_for(Stream::OWN)?;
         // SAFETY: as the caller promises. Memory that is not pinned was read when the call returns.
         let code =
             unsafe { (self.driver.copy_to_device)(to, from.cast::<c_void>(), bytes, Stream::OWN.handle()) };
         self.check("copying to a device", code)?;
-        self.wait_for(Stream::OWN)
+        self.finish_copy()
     }
 
     /// Copies bytes of the device to the host, and waits for them.
@@ -127,11 +128,12 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
+        self.wait_for(Stream::OWN)?;
         // SAFETY: as the caller promises.
         let code =
             unsafe { (self.driver.copy_to_host)(to.cast::<c_void>(), from, bytes, Stream::OWN.handle()) };
         self.check("copying from a device", code)?;
-        self.wait_for(Stream::OWN)
+        self.finish_copy()
     }
 
     /// Copies bytes of the device to others of it.

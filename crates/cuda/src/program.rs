@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
 use keyprint_codegen::Status;
@@ -230,7 +231,12 @@ impl Program {
             }
             return Ok(Outcome::Done);
         }
-        device.wait_for(stream)?;
+        if let Err(error) = device.wait_for(stream) {
+            // The device may write to it yet.
+            let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.push(Pending { mailbox, plan: self.plan.mail, owner: owner() });
+            return Err(error);
+        }
         mailbox.results(&mut results[..self.plan.mail.results]);
         let failure = mailbox.failure(self.plan.mail);
         mailbox.show(&self.plan);
@@ -248,6 +254,9 @@ impl Program {
 
     #[inline]
     fn submit_tasks(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
+        if stream != Stream::OWN {
+            self.device.uses_others.store(true, Ordering::Relaxed);
+        }
         for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
             let grid = match task.extent {
                 Extent::Fixed(grid) => Some(grid),

@@ -8,14 +8,15 @@ use keyprint_codegen::Status;
 use keyprint_codegen::cuda::LaunchPlan;
 use keyprint_cuda::nvrtc::{self, Nvrtc};
 use keyprint_cuda::program::Program;
-use keyprint_cuda::{CudaError, device, driver, mail, profile};
+use keyprint_cuda::{CudaError, device, driver, mail, profile, wait};
 use keyprint_runtime::failure;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::hooks;
 use crate::interned::intern;
+use crate::launch;
 
 /// What a library that was opened is known by.
 static OPEN: Mutex<Option<HashMap<PathBuf, Arc<Nvrtc>>>> = Mutex::new(None);
@@ -23,6 +24,10 @@ static OPEN: Mutex<Option<HashMap<PathBuf, Arc<Nvrtc>>>> = Mutex::new(None);
 /// The exception for trouble with a device; the Python half builds it.
 #[cold]
 pub(crate) fn device_error(py: Python<'_>, error: &CudaError) -> PyErr {
+    if matches!(error, CudaError::Interrupted) {
+        // What a handler raised.
+        return PyErr::take(py).unwrap_or_else(|| PyKeyboardInterrupt::new_err(()));
+    }
     let code = match error {
         CudaError::NoDriver { .. } | CudaError::OldDriver { .. } => "no-driver",
         CudaError::NoDevice | CudaError::NoSuchDevice { .. } => "no-device",
@@ -31,7 +36,7 @@ pub(crate) fn device_error(py: Python<'_>, error: &CudaError) -> PyErr {
         CudaError::Forked => "forked",
         CudaError::NoNvrtc(_) => "no-compiler",
         CudaError::Compiler(_) => "compiler-failed",
-        CudaError::Driver { .. } | CudaError::Other(_) => "device-failed",
+        CudaError::Driver { .. } | CudaError::Other(_) | CudaError::Interrupted => "device-failed",
     };
     let make = || -> PyResult<PyErr> {
         let parts = (code, error.to_string(), error.hint());
@@ -54,7 +59,7 @@ pub(crate) fn failed(py: Python<'_>, failed: mail::Failed) -> PyErr {
 }
 
 /// Waits for a device; raises what went wrong on it.
-pub(crate) fn wait(py: Python<'_>, device: &'static device::Device) -> PyResult<()> {
+pub(crate) fn wait_for_device(py: Python<'_>, device: &'static device::Device) -> PyResult<()> {
     let outcome = py.detach(|| device.wait());
     match outcome.map_err(|error| device_error(py, &error))? {
         Some(failure) => Err(failed(py, failure)),
@@ -62,12 +67,36 @@ pub(crate) fn wait(py: Python<'_>, device: &'static device::Device) -> PyResult<
     }
 }
 
-/// Wait until everything that was launched on devices is done, and raise what went wrong there.
+/// A device, with its context. Whoever waits for it can be interrupted.
+pub(crate) fn open_device(ordinal: u32) -> Result<&'static device::Device, CudaError> {
+    wait::set_go_on(go_on);
+    device::device(ordinal)
+}
+
+/// Whether a thread that waits for a device, without the interpreter's lock, is to go on: unless a handler of a signal
+/// raises something, which stays where Python looks for it.
+fn go_on() -> bool {
+    if launch::is_running() {
+        return !launch::is_interrupted();
+    }
+    if !launch::is_main_thread() {
+        return true;
+    }
+    Python::attach(|py| match py.check_signals() {
+        Ok(()) => true,
+        Err(raised) => {
+            raised.restore(py);
+            false
+        }
+    })
+}
+
+/// Wait until everything is done that kernels and arrays of ours were launched for, and raise what went wrong there.
 #[pyfunction]
 pub(crate) fn sync(py: Python<'_>) -> PyResult<()> {
     let mut first = Ok(());
     for device in device::open_devices() {
-        let outcome = wait(py, device);
+        let outcome = wait_for_device(py, device);
         if first.is_ok() {
             first = outcome;
         }
@@ -178,7 +207,7 @@ pub(crate) fn _load_program(
     let plan: LaunchPlan = serde_json::from_str(plan).map_err(|error| {
         PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}"))
     })?;
-    let program = py.detach(|| Program::load(device::device(ordinal)?, name, code, plan));
+    let program = py.detach(|| Program::load(open_device(ordinal)?, name, code, plan));
     let program = program.map_err(|error| device_error(py, &error))?;
     Ok(DeviceProgram { program: Arc::new(program) })
 }

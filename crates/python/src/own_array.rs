@@ -7,7 +7,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_int, c_void};
 
-use keyprint_cuda::device::{self, Device};
+use keyprint_cuda::device::Device;
 use keyprint_cuda::memory::DeviceMemory;
 use keyprint_cuda::stream::Stream;
 use keyprint_lang::passes::fold;
@@ -19,7 +19,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyTuple};
 
-use crate::cuda::device_error;
+use crate::cuda::{device_error, open_device};
 use crate::own_array_memory::{Buffer, Memory, order_for};
 use crate::{hooks, own_array_dlpack};
 
@@ -327,7 +327,7 @@ impl NdArray {
         let (scalar, ndim, shape, strides, bytes) = described(scalar, shape, element)?;
         if let Some(ordinal) = device {
             let allocate = || {
-                let device = device::device(ordinal)?;
+                let device = open_device(ordinal)?;
                 Ok((device, DeviceMemory::zeroed(device, bytes as usize, Stream::OWN)?))
             };
             let (device, memory) = py.detach(allocate).map_err(|error| device_error(py, &error))?;
@@ -373,7 +373,7 @@ impl NdArray {
         if !address.is_multiple_of(scalar.bytes() as usize) || (data.is_null() && !shape.contains(&0)) {
             return Err(PyValueError::new_err("the memory is not aligned"));
         }
-        let device = device.map(device::device).transpose().map_err(|error| device_error(py, &error))?;
+        let device = device.map(open_device).transpose().map_err(|error| device_error(py, &error))?;
         Ok(Self::made(scalar, ndim, shape, strides, data, Memory::Foreign(owner), device, dtype, false))
     }
 

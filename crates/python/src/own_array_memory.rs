@@ -9,7 +9,7 @@ use keyprint_cuda::stream::Stream;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::cuda::{device_error, wait};
+use crate::cuda::{device_error, wait_for_device};
 use crate::own_array::NdArray;
 
 /// Whose the memory of an array is.
@@ -41,7 +41,7 @@ impl NdArray {
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
             return Ok(());
         };
-        wait(py, device)?;
+        wait_for_device(py, device)?;
         let (from, to) = (from as u64, to as usize);
         // SAFETY: as the caller promises.
         let outcome = py.detach(|| unsafe { device.read(to as *mut u8, from, bytes) });

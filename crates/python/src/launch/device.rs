@@ -137,7 +137,7 @@ impl DeviceCall {
         let has_waited = self.program.waits() || !self.staged.is_empty();
         if status == 0 && (is_unordered || has_waited && self.program.device.may_have_failed()) {
             // What failed before is raised where somebody waits.
-            crate::cuda::wait(py, self.program.device)?;
+            crate::cuda::wait_for_device(py, self.program.device)?;
         }
         Ok(status)
     }

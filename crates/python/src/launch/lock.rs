@@ -101,7 +101,7 @@ pub(crate) fn take(token: *mut c_void) {
 }
 
 /// Whether this is the thread on which Python runs handlers of signals.
-fn is_main_thread() -> bool {
+pub(crate) fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: always possible.
     return unsafe { libc::gettid() == libc::getpid() };
@@ -118,6 +118,12 @@ fn handle_signals() -> bool {
         release_held(noted);
         stops
     })
+}
+
+/// Whether a launch runs on this thread.
+pub(crate) fn is_running() -> bool {
+    let launch = LAUNCH.get();
+    launch.has_lock || !launch.token.is_null()
 }
 
 /// Finds out whether a signal came that raises, wherever a launch is; what was raised is there when the launch is over. A

@@ -52,5 +52,5 @@ pub(crate) use self::interface::{
     _last_executable, _make_kernel, _resume, _set_binder,
 };
 pub(crate) use self::kernel_type::_kernel_type;
-pub(crate) use self::lock::{is_interrupted, release, should_stop, take};
+pub(crate) use self::lock::{is_interrupted, is_main_thread, is_running, release, should_stop, take};
 pub(crate) use self::spec::{CallSpec, CheckSpec, GuardSpec, OutputSpec, SlotSpec, SourceSpec};

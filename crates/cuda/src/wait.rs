@@ -1,0 +1,104 @@
+//! Waiting for a device, so that somebody can call it off.
+//!
+//! The driver's own calls that wait come back when the device is done and no sooner. So a stream is asked instead, in
+//! turns, for a moment without a pause, since most launches take microseconds; then less and less often. Now and then
+//! whoever uses this crate is asked whether to go on.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::device::Device;
+use crate::error::CudaError;
+use crate::stream::Stream;
+
+/// The driver's code for a stream that has work.
+const NOT_READY: u32 = 600;
+
+/// Up to here a stream is asked without a pause; then after pauses that are a small part of the time so far.
+const SPIN: Duration = Duration::from_millis(1);
+const PART: u32 = 64;
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often to ask whether to go on.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+static GO_ON: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Says whom to ask whether a thread that waits is to go on. Only the first call counts.
+pub fn set_go_on(ask: fn() -> bool) {
+    let _ = GO_ON.set(ask);
+}
+
+fn go_on() -> Result<(), CudaError> {
+    if GO_ON.get().is_none_or(|ask| ask()) { Ok(()) } else { Err(CudaError::Interrupted) }
+}
+
+impl Device {
+    /// Waits for what was put on a stream; the device is in use.
+    ///
+    /// # Errors
+    ///
+    /// If the device failed, or waiting was called off: the device goes on then.
+    pub fn wait_for(&self, stream: Stream) -> Result<(), CudaError> {
+        // SAFETY: whoever made the stream keeps it.
+        let ask = || unsafe { (self.driver.query_stream)(stream.handle()) };
+        let mut code = ask();
+        if code == NOT_READY {
+            let begun = Instant::now();
+            let mut asked = begun;
+            while code == NOT_READY {
+                let now = Instant::now();
+                if now - asked >= PATIENCE {
+                    asked = now;
+                    go_on()?;
+                }
+                let taken = now - begun;
+                if taken > SPIN {
+                    std::thread::sleep((taken / PART).min(LONGEST_PAUSE));
+                } else {
+                    std::hint::spin_loop();
+                }
+                code = ask();
+            }
+        }
+        self.check("waiting for a device", code)
+    }
+
+    /// Waits for what was put on any stream: on others than our own, which may be gone by now, it is waited for by a
+    /// thread that nobody has to wait for.
+    pub(crate) fn wait_for_all(&'static self) -> Result<(), CudaError> {
+        if !self.uses_others.swap(false, Ordering::Relaxed) {
+            return self.wait_for(Stream::OWN);
+        }
+        let (send, receive) = channel();
+        let wait = move || {
+            let code = match self.enter() {
+                // SAFETY: no arguments.
+                Ok(_entered) => unsafe { (self.driver.synchronize)() },
+                Err(_) => 0,
+            };
+            let _ = send.send(code);
+        };
+        if std::thread::Builder::new().spawn(wait).is_err() {
+            // SAFETY: as above.
+            return self.check("waiting for a device", unsafe { (self.driver.synchronize)() });
+        }
+        loop {
+            match receive.recv_timeout(PATIENCE) {
+                Ok(code) => return self.check("waiting for a device", code),
+                Err(RecvTimeoutError::Disconnected) => return self.wait_for(Stream::OWN),
+                Err(RecvTimeoutError::Timeout) => go_on().inspect_err(|_| {
+                    self.uses_others.store(true, Ordering::Relaxed);
+                })?,
+            }
+        }
+    }
+
+    /// Waits for what was put on our own stream, whatever it takes: it has been waited for, but for the last copy.
+    pub(crate) fn finish_copy(&self) -> Result<(), CudaError> {
+        // SAFETY: the default stream is always there.
+        self.check("waiting for a device", unsafe { (self.driver.wait_for_stream)(Stream::OWN.handle()) })
+    }
+}
