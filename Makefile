@@ -102,7 +102,7 @@ test-cuda: setup
 
 bench-gpu: setup
 	$(SAY) "Benchmarks on a GPU"
-	$(BIN)/python bench/gpu.py
+	$(BIN)/python bench/gpu
 
 test-all-pythons: setup
 	@BIN="$(CURDIR)/$(BIN)" tests/all_pythons

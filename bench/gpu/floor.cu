@@ -1,5 +1,5 @@
 // What CUDA C by hand takes on the machine at hand: the floor that everything else is measured beside. Built by
-// `gpu.py` as a library, so that all of it is measured in one process and one context.
+// `__main__.py` as a library, so that all of it is measured in one process and one context.
 
 #include <algorithm>
 #include <chrono>
@@ -87,6 +87,17 @@ __global__ void total(const float *x, float *out, long n) {
 __global__ void histogram(const int *x, int *bins, long n) {
   for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n; i += (long)gridDim.x * blockDim.x)
     atomicAdd(&bins[x[i]], 1);
+}
+
+__global__ void shared_histogram(const int *x, int *bins, long n) {
+  __shared__ int own[256];
+  for (int at = threadIdx.x; at < 256; at += blockDim.x) own[at] = 0;
+  __syncthreads();
+  for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n; i += (long)gridDim.x * blockDim.x)
+    atomicAdd(&own[x[i]], 1);
+  __syncthreads();
+  for (int at = threadIdx.x; at < 256; at += blockDim.x)
+    if (own[at]) atomicAdd(&bins[at], own[at]);
 }
 
 __global__ void matmul(const float *a, const float *b, float *c, int n) {
@@ -199,6 +210,10 @@ double sum_ms(long n) {
 
 double histogram_ms(const int *x, int *bins, long n) {
   return milliseconds([&] { histogram<<<132 * 8, 256>>>(x, bins, n); }, 20);
+}
+
+double shared_histogram_ms(const int *x, int *bins, long n) {
+  return milliseconds([&] { shared_histogram<<<132 * 8, 256>>>(x, bins, n); }, 20);
 }
 
 double matmul_ms(int n) {

@@ -1,0 +1,132 @@
+"""How long the first result takes: of a fresh process, and of a kernel that is compiled."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from table import Table
+
+import keyprint as kp
+
+FIRST = """
+import time
+begun = time.perf_counter()
+import keyprint as kp
+loaded = time.perf_counter()
+kp.init(arch=kp.cuda)
+up = time.perf_counter()
+
+@kp.kernel
+def tiny(x: kp.types.NDArray[kp.f32, 1]):
+    for _ in range(1):
+        x[0] += 1.0
+
+x = kp.ndarray(kp.f32, 4)
+made = time.perf_counter()
+tiny(x)
+value = x[0]
+print(time.perf_counter() - begun, loaded - begun, up - loaded, made - up, time.perf_counter() - made, value)
+"""
+
+DRIVER = """
+import ctypes, time
+begun = time.perf_counter()
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+cuda.cuCtxSetCurrent(context)
+cuda.cuMemAllocAsync(ctypes.byref(memory), ctypes.c_size_t(16), None)
+cuda.cuCtxSynchronize()
+print(time.perf_counter() - begun)
+"""
+
+
+def processes(report: Table) -> None:
+    """From a fresh process to the first result, cold and warm, beside the driver alone."""
+    with tempfile.TemporaryDirectory() as store:
+        environment = {**os.environ, "KEYPRINT_CACHE_DIR": store}
+
+        def run(program: str) -> list[float]:
+            file = Path(store) / "program.py"
+            file.write_text(program)
+            done = subprocess.run(
+                [sys.executable, file], env=environment, check=True, capture_output=True, text=True
+            )
+            return [float(part) * 1e3 for part in done.stdout.split()]
+
+        lowest = statistics.median(run(DRIVER)[0] for _ in range(5))
+        report.add("process to first result", "the driver alone", lowest, "ms", lowest)
+        cold = run(FIRST)
+        report.add("process to first result", "Keyprint, cold", cold[0], "ms", lowest)
+        warm = [run(FIRST) for _ in range(5)]
+        report.add(
+            "process to first result",
+            "Keyprint, warm",
+            statistics.median(all[0] for all in warm),
+            "ms",
+            lowest,
+        )
+        parts = [statistics.median(column) for column in zip(*warm, strict=True)]
+        print("  import {1:.1f}, init {2:.1f}, array {3:.1f}, kernel {4:.1f} ms".format(*parts))
+
+
+COLD = """
+import keyprint as kp
+
+@kp.kernel
+def tiny{at}(x: kp.types.NDArray[kp.f32, 1]):
+    for i in x:
+        x[i] += {at}.0
+"""
+
+COLD_LAUNCHES = """
+import os, time
+os.environ["KEYPRINT_DUMP"] = os.environ["TEXTS"]
+import keyprint as kp
+kp.init(arch=kp.cuda)
+{kernels}
+x = kp.ndarray(kp.f32, 4)
+tiny0(x)  # opens NVRTC and the store
+kp.sync()
+del os.environ["KEYPRINT_DUMP"]
+for kernel in [{names}]:
+    begun = time.perf_counter()
+    kernel(x)
+    print(time.perf_counter() - begun)
+"""
+
+
+def cold_compiles(report: Table) -> None:
+    """A small kernel that nobody has compiled: from the call until it is launched, beside NVRTC on its text alone."""
+    from keyprint._native import _nvrtc_compile
+    from keyprint.language.compile.cuda import find
+
+    count = 12
+    major, minor = kp._native._cuda_capability(0)
+    with tempfile.TemporaryDirectory() as store:
+        kernels = "".join(COLD.format(at=at) for at in range(count))
+        names = ", ".join(f"tiny{at}" for at in range(1, count))
+        file = Path(store) / "cold.py"
+        file.write_text(COLD_LAUNCHES.format(kernels=kernels, names=names))
+        environment = {**os.environ, "KEYPRINT_CACHE_DIR": f"{store}/store", "TEXTS": f"{store}/texts"}
+        done = subprocess.run(
+            [sys.executable, file], env=environment, check=True, capture_output=True, text=True
+        )
+        ours = statistics.median(float(line) for line in done.stdout.split()) * 1e3
+        text = next(Path(store, "texts").glob("*.cu")).read_text()
+    options = [f"--gpu-architecture=sm_{major}{minor}", "--minimal", "--fmad=false"]
+    path, alone = find(), []
+    for at in range(count):
+        begun = time.perf_counter()
+        _nvrtc_compile(path, text.replace("+ 0.0f", f"+ {at}.5f"), [*options, "--no-cache"])
+        alone.append((time.perf_counter() - begun) * 1e3)
+    floor = statistics.median(alone)
+    report.add("a kernel, cold", "NVRTC `--minimal`, its text alone", floor, "ms", floor)
+    report.add("a kernel, cold", "Keyprint, until it is launched", ours, "ms", floor)
