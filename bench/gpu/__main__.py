@@ -32,7 +32,7 @@ from table import Table
 import keyprint as kp
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("launches", "starts", "kernels")
+PARTS = ("starts", "launches", "kernels")
 PACKAGES = ("keyprint", "cupy-cuda12x", "cupy-cuda13x", "torch", "triton", "jax", "numba", "quadrants")
 
 
@@ -61,12 +61,13 @@ def main() -> None:
     head = f"{devices[0][1]}, driver of CUDA {version // 1000}.{version % 1000 // 10}, {', '.join(tools)}"
     print(head, flush=True)
     table = Table()
+    if "starts" in parts:
+        # Before this process has a context of its own.
+        starts.processes(table)
+        starts.cold_compiles(table)
     floor = build_floor()
     if "launches" in parts:
         launches.measure(table, floor)
-    if "starts" in parts:
-        starts.processes(table)
-        starts.cold_compiles(table)
     if "kernels" in parts:
         kernels.measure(table, floor)
     out = Path(os.environ.get("OUT", HERE.parent)) / "gpu.md"

@@ -238,6 +238,15 @@ impl Device {
         self.switch(current)
     }
 
+    /// Whether the calling thread uses this device, which works.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the driver sets the handle.
+        let code = unsafe { (self.driver.current_context)(&raw mut current) };
+        code == 0 && current == self.context && !is_forked() && self.lost.load(Ordering::Relaxed) == 0
+    }
+
     #[cold]
     fn switch(&self, before: CUcontext) -> Result<Entered<'_>, CudaError> {
         // SAFETY: the context is never released.

@@ -49,6 +49,7 @@ pub struct Program {
     pub plan: LaunchPlan,
     module: CUmodule,
     tasks: Vec<Ready>,
+    is_plain: bool,
 }
 
 /// A task that can be launched.
@@ -130,7 +131,8 @@ impl Program {
         // SAFETY: the code is whole, as whoever has verified it says.
         let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
         device.check("loading a kernel", status)?;
-        let mut program = Self { device, name: name.to_owned(), plan, module, tasks: Vec::new() };
+        let mut program =
+            Self { device, name: name.to_owned(), plan, module, tasks: Vec::new(), is_plain: false };
         for task in &program.plan.tasks {
             let name = CString::new(task.name.as_str())
                 .map_err(|_| CudaError::Other("a task without a name".into()))?;
@@ -147,7 +149,89 @@ impl Program {
             let extent = Extent::of(task, resident);
             program.tasks.push(Ready { function, resident, extent });
         }
+        let LaunchPlan { checks, random, frame, mail, .. } = &program.plan;
+        let are_known = program.tasks.iter().all(|task| !matches!(task.extent, Extent::Planned));
+        program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty() && are_known;
         Ok(program)
+    }
+
+    /// Whether a launch is nothing but the launches of its tasks.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Launches a program that is plain.
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](Self::launch), and there is room for all slots.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    #[inline]
+    pub unsafe fn launch_plain(&self, slots: *mut u64, stream: Stream) -> Result<(), CudaError> {
+        let device = self.device;
+        if !device.is_current() || profile::is_active() || stream != Stream::OWN {
+            // SAFETY: as the caller promises.
+            return unsafe { self.launch_plain_elsewhere(slots, stream) };
+        }
+        for task in &self.tasks {
+            let grid = match task.extent {
+                Extent::Fixed(grid) => grid,
+                // SAFETY: as the caller promises.
+                Extent::Slot(at) => match Grid::row(unsafe { *slots.add(at) } as i64) {
+                    Some(grid) => grid,
+                    None => return Err(too_many()),
+                },
+                Extent::Planned => return Err(too_many()),
+            };
+            // SAFETY: as the caller promises.
+            let code = unsafe { self.launch_task(task, grid, slots, stream) };
+            if code != 0 {
+                return device.check("launching a kernel", code);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, from a thread that does not use the device yet, while launches are timed, or on another stream.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    #[cold]
+    unsafe fn launch_plain_elsewhere(&self, slots: *mut u64, stream: Stream) -> Result<(), CudaError> {
+        let _entered = self.device.enter()?;
+        // SAFETY: as the caller promises.
+        self.submit(unsafe { std::slice::from_raw_parts_mut(slots, self.plan.all_slots()) }, stream)
+    }
+
+    /// Launches a task; returns what the driver says.
+    ///
+    /// # Safety
+    ///
+    /// There are as many slots as the function takes, by value; whoever made the stream keeps it.
+    #[inline(always)]
+    unsafe fn launch_task(&self, task: &Ready, grid: Grid, slots: *mut u64, stream: Stream) -> u32 {
+        let mut parameters: [*mut c_void; 1] = [slots.cast()];
+        // SAFETY: as the caller promises.
+        unsafe {
+            (self.device.driver.launch)(
+                task.function,
+                grid.blocks.0,
+                grid.blocks.1,
+                grid.blocks.2,
+                grid.threads.0,
+                grid.threads.1,
+                1,
+                0,
+                stream.handle(),
+                parameters.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        }
     }
 
     /// Whether a launch waits for the device.
@@ -264,23 +348,8 @@ impl Program {
                 Extent::Planned => Grid::of(plan, task.resident, slots),
             };
             let Some(grid) = grid else { return Err(too_many()) };
-            let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];
-            // SAFETY: the function takes as many slots as there are, by value; whoever made the stream keeps it.
-            let code = unsafe {
-                (self.device.driver.launch)(
-                    task.function,
-                    grid.blocks.0,
-                    grid.blocks.1,
-                    grid.blocks.2,
-                    grid.threads.0,
-                    grid.threads.1,
-                    1,
-                    0,
-                    stream.handle(),
-                    parameters.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                )
-            };
+            // SAFETY: as many slots as the function takes were checked for.
+            let code = unsafe { self.launch_task(task, grid, slots.as_mut_ptr(), stream) };
             self.device.check("launching a kernel", code)?;
         }
         Ok(())

@@ -73,11 +73,12 @@ impl<'py> Kernel<'py> {
         Err(PyRuntimeError::new_err("what the kernel depends on keeps changing while it is looked at"))
     }
 
-    /// Calls the kernel.
+    /// Calls the kernel, whatever it takes.
     ///
     /// # Safety
     ///
     /// The arguments are those of a vectorcall.
+    #[inline(never)]
     pub(super) unsafe fn call(
         &self,
         arguments: *const *mut ffi::PyObject,
@@ -85,12 +86,6 @@ impl<'py> Kernel<'py> {
         keywords: *mut ffi::PyObject,
         start: Start<'_, 'py>,
     ) -> PyResult<*mut ffi::PyObject> {
-        if keywords.is_null() && matches!(start, Start::First) {
-            // SAFETY: as the caller promises.
-            if let Some(result) = unsafe { self.call_again(arguments, count)? } {
-                return Ok(result);
-            }
-        }
         let parameters = self.with(|state| {
             state.launches += u64::from(!matches!(start, Start::Nowhere));
             Rc::clone(&state.parameters)
@@ -112,7 +107,7 @@ impl<'py> Kernel<'py> {
     ///
     /// The arguments are those of a vectorcall without keywords.
     #[inline]
-    unsafe fn call_again(
+    pub(super) unsafe fn call_again(
         &self,
         arguments: *const *mut ffi::PyObject,
         count: usize,

@@ -12,6 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::argument_guard::{ArgumentGuard, own};
+use super::array::ExchangeSpec;
 use super::lock::{release, take, with_arrays};
 use super::pack::ArrayKind;
 use crate::cuda::{DeviceProgram, device_error};
@@ -39,6 +40,10 @@ impl Streams {
 
 /// How a program is launched, for the arguments of an entry.
 pub(super) struct DeviceCall {
+    /// Whether a launch does nothing but launch: on one stream, which one library says, or none.
+    pub(super) is_plain: bool,
+    /// The guard of an array of that library.
+    library: Option<usize>,
     program: Arc<Program>,
     /// The guards of arrays of other libraries, which say which streams they are used on.
     tensors: Vec<usize>,
@@ -68,10 +73,14 @@ impl DeviceCall {
         let tensors: Vec<usize> =
             arrays.iter().map(|(_, guard, _)| *guard).filter(|guard| is_tensor(*guard)).collect();
         let asks_arrays = tensors.iter().any(|guard| guards[*guard].cuda().is_some());
+        let library = tensors.first().copied();
+        let table = |guard: usize| guards[guard].exchange().map(ExchangeSpec::table);
+        let is_one = library.is_none_or(|first| tensors.iter().all(|guard| table(*guard) == table(first)));
         let has_own = program.plan.has_fixed || arrays.iter().any(|(_, guard, _)| is_own(*guard));
-        let staged =
+        let staged: Vec<_> =
             arrays.into_iter().filter(|(_, guard, _)| !is_tensor(*guard) && !is_own(*guard)).collect();
-        Self { program, tensors, asks_arrays, has_own, staged }
+        let is_plain = staged.is_empty() && !asks_arrays && is_one && program.is_plain();
+        Self { is_plain, library, program, tensors, asks_arrays, has_own, staged }
     }
 
     /// Whether a launch looks at nothing but slots and guards.
@@ -83,6 +92,35 @@ impl DeviceCall {
     /// stream.
     pub(super) fn returns_at_once(&self) -> bool {
         self.tensors.is_empty() && !self.program.waits()
+    }
+
+    /// The stream of a launch that is plain; nothing if it is not.
+    #[inline]
+    pub(super) fn plain_stream(&self, py: Python<'_>, guards: &[ArgumentGuard]) -> PyResult<Option<Stream>> {
+        if !self.is_plain {
+            return Ok(None);
+        }
+        let Some(spec) = self.library.and_then(|guard| guards[guard].exchange()) else {
+            return Ok(Some(Stream::OWN));
+        };
+        let stream = Stream::of(spec.stream(py)?);
+        Ok((stream == Stream::OWN || !self.has_own).then_some(stream))
+    }
+
+    /// Launches the program on such a stream.
+    ///
+    /// # Safety
+    ///
+    /// The slots are those of the program, and there is room for those that a launch adds.
+    #[inline]
+    pub(super) unsafe fn launch_plain(
+        &self,
+        py: Python<'_>,
+        slots: *mut u64,
+        stream: Stream,
+    ) -> PyResult<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.program.launch_plain(slots, stream) }.map_err(|error| device_error(py, &error))
     }
 
     /// Launches the program; returns the status of the launch.

@@ -23,8 +23,14 @@ pub(super) unsafe extern "C" fn vectorcall(
     let (py, count) = unsafe { (Python::assume_attached(), ffi::PyVectorcall_NARGS(count) as usize) };
     let kernel = Kernel { py, object: object.cast() };
     // SAFETY: Python passes what a vectorcall is.
-    let result =
-        catch_unwind(AssertUnwindSafe(|| unsafe { kernel.call(arguments, count, keywords, Start::First) }));
+    let result = catch_unwind(AssertUnwindSafe(|| unsafe {
+        if keywords.is_null()
+            && let Some(result) = kernel.call_again(arguments, count)?
+        {
+            return Ok(result);
+        }
+        kernel.call(arguments, count, keywords, Start::First)
+    }));
     match result {
         Ok(Ok(result)) => result,
         Ok(Err(error)) => {

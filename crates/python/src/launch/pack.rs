@@ -142,7 +142,9 @@ impl NativeCall {
                     Slot::Array(kind, Property::Address) => Some((place, *guard, *kind)),
                     _ => None,
                 });
-                Code::Device(Box::new(DeviceCall::new(program.get(), arrays.collect(), guards)))
+                let mut device = DeviceCall::new(program.get(), arrays.collect(), guards);
+                device.is_plain &= matches!(output, OutputKind::Nothing);
+                Code::Device(Box::new(device))
             }
             // SAFETY: the caller says that a function of this type is at the address; whoever made it keeps
             // it there for as long as `keep` lives.
@@ -256,6 +258,13 @@ impl NativeCall {
         }
         let room = self.room();
         block[self.slots.len()..room].fill(MaybeUninit::new(0));
+        if let Code::Device(device) = &self.code
+            && let Some(stream) = device.plain_stream(py, guards)?
+        {
+            // SAFETY: the steps have written all slots.
+            return unsafe { device.launch_plain(py, block.as_mut_ptr().cast(), stream) }
+                .map(|()| Some(py.None().into_ptr()));
+        }
         // SAFETY: the steps have written all slots. What is owned during a launch lies in members, and there are none.
         unsafe { self.run(py, &mut block[..room], guards, &[], &[]).map(Some) }
     }
