@@ -24,6 +24,10 @@ const BLOCK: u32 = 256;
 /// Threads of a row of a block, in loops of several dimensions.
 const WIDTH: u32 = 64;
 
+/// Rows of a thread that goes on, at most; and how often a device is filled with blocks before threads do.
+const MOST_ROWS: u64 = 8;
+const WAVES: u64 = 4;
+
 /// Blocks of a grid, at most: in its first dimension, and in each of the others.
 const MOST_ACROSS: u32 = i32::MAX as u32;
 const MOST_DOWN: u32 = 65_535;
@@ -416,6 +420,12 @@ impl Grid {
         if rows.is_some_and(|rows| rows > MOST_ITERATIONS) {
             return None;
         }
+        if plan.goes_on {
+            let enough = u64::from(resident) * WAVES;
+            let each = (u64::from(across).saturating_mul(down) / enough).clamp(1, MOST_ROWS);
+            let down = down.div_ceil(each).min(u64::from(MOST_DOWN)) as u32;
+            return Some(Self { blocks: (across, down, 1), threads: (width, height) });
+        }
         let deep =
             u32::try_from(down.div_ceil(u64::from(MOST_DOWN))).ok().filter(|deep| *deep <= MOST_DOWN)?;
         let down = down.min(u64::from(MOST_DOWN)) as u32;
@@ -431,7 +441,21 @@ mod tests {
 
     fn grid(counts: &[i64], is_covered: bool) -> Option<Grid> {
         let counts = counts.iter().map(|count| Count(vec![Step::Number(*count)])).collect();
-        Grid::of(&TaskPlan { name: String::new(), counts, is_covered }, 1000, &[])
+        Grid::of(&TaskPlan { name: String::new(), counts, is_covered, goes_on: false }, 1000, &[])
+    }
+
+    #[test]
+    fn threads_go_on_to_other_rows_if_there_are_many() {
+        let grid = |rows: i64, columns: i64| {
+            let counts = [rows, columns].map(|count| Count(vec![Step::Number(count)])).to_vec();
+            let plan = TaskPlan { name: String::new(), counts, is_covered: true, goes_on: true };
+            Grid::of(&plan, 1000, &[]).unwrap().blocks
+        };
+        assert_eq!(grid(64, 64), (1, 16, 1));
+        assert_eq!(grid(1024, 1024), (16, 256, 1));
+        assert_eq!(grid(4096, 1024), (16, 256, 1));
+        assert_eq!(grid(8192, 8192), (128, 256, 1));
+        assert_eq!(grid(1 << 30, 1), (1, 65_535, 1));
     }
 
     #[test]
@@ -468,6 +492,7 @@ mod tests {
             name: String::new(),
             counts: steps.into_iter().map(Count).collect(),
             is_covered,
+            goes_on: false,
         };
         let (row, fixed) = (vec![Step::Slot(1)], vec![Step::Number(700)]);
         for number in [-1, 0, 1, 256, 257, 1 << 33, i64::MAX] {
@@ -489,7 +514,12 @@ mod tests {
 
     #[test]
     fn what_the_host_cannot_tell_is_as_many_as_run_at_a_time() {
-        let unknown = TaskPlan { name: String::new(), counts: vec![Count::default()], is_covered: false };
+        let unknown = TaskPlan {
+            name: String::new(),
+            counts: vec![Count::default()],
+            is_covered: false,
+            goes_on: false,
+        };
         let expected = Grid { blocks: (1000, 1, 1), threads: (256, 1) };
         assert_eq!(Grid::of(&unknown, 1000, &[]), Some(expected));
     }

@@ -91,8 +91,7 @@ pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
     CudaCode { text, slots: slots.list, results: kernel.results.clone(), plan }
 }
 
-// `kp_product` is one instruction, which NVRTC does not find by itself once it knows that a number has no sign;
-// `kp_layer` is only asked for where it counts, since the answer takes long.
+// `kp_product` is one instruction, which NVRTC does not find by itself once it knows that a number has no sign.
 const PRELUDE: &str = r#"
 typedef signed char i8;
 typedef short i16;
@@ -109,12 +108,9 @@ typedef double f64;
 static __device__ __forceinline__ i32 kp_opaque(i32 x) { asm("" : "+r"(x)); return x; }
 #ifdef __CUDACC_RTC__
 static __device__ __forceinline__ i64 kp_product(i32 x, i32 y) { i64 z; asm("mul.wide.s32 %0, %1, %2;" : "=l"(z) : "r"(x), "r"(y)); return z; }
-static __device__ __forceinline__ u32 kp_layer() { u32 z; asm volatile("mov.u32 %0, %%ctaid.z;" : "=r"(z)); return z; }
 #else
 static __device__ __forceinline__ i64 kp_product(i32 x, i32 y) { return (i64)x * y; }
-static __device__ __forceinline__ u32 kp_layer() { return blockIdx.z; }
 #endif
-static __device__ __forceinline__ u32 kp_down() { u32 y = blockIdx.y; if (gridDim.z != 1) y += kp_layer() * gridDim.y; return y; }
 "#;
 
 /// Halves are for storing: what is computed is computed with more bits. A double is made narrower in two steps, of

@@ -62,6 +62,8 @@ pub struct TaskPlan {
     /// Whether each iteration has a thread of its own: the host knows how many there are. Otherwise threads go on until
     /// all are done.
     pub is_covered: bool,
+    /// Whether threads go on to other rows, of two dimensions: a few each cost less than one each, if there are many.
+    pub goes_on: bool,
 }
 
 /// How many iterations there are, as far as the host can tell: it is what the device computes, or unknown. Tasks know
@@ -443,6 +445,7 @@ mod tests {
                 name: "kp_task0".to_owned(),
                 counts: vec![Count(vec![Step::Slot(1)])],
                 is_covered: true,
+                goes_on: false,
             }],
             mail: MailPlan { results: 1, fails: true, prints: false },
             prints: vec![vec![PrintPart::Text("x".to_owned()), PrintPart::Value('i')]],

@@ -113,9 +113,15 @@ impl Writer<'_> {
                 let is_known = counts.iter().all(|count| !count.0.is_empty());
                 self.bins = Bins::of(self.kernel, loop_stmt);
                 let is_covered = is_known && loop_stmt.reductions.is_empty() && self.bins.is_none();
-                self.grid(loop_stmt, *at, plan, is_covered);
+                // What takes long is better spread.
+                let variables = &loop_stmt.variables;
+                let goes_on = is_covered
+                    && variables.len() == 2
+                    && variables.iter().all(|variable| self.counts_in_32_bits(*variable))
+                    && is_short(&loop_stmt.body);
+                self.grid(loop_stmt, *at, plan, (is_covered, goes_on));
                 self.bins = None;
-                TaskPlan { name, counts, is_covered }
+                TaskPlan { name, counts, is_covered, goes_on }
             }
             Work::Thread(statements) => {
                 if plan.random && statements.iter().any(|statement| draws(statement)) {
@@ -131,7 +137,7 @@ impl Writer<'_> {
                 self.level -= 1;
                 self.push("}");
                 self.push("kp_over:;");
-                TaskPlan { name, counts: Vec::new(), is_covered: true }
+                TaskPlan { name, counts: Vec::new(), is_covered: true, goes_on: false }
             }
         };
         self.level -= 1;
@@ -154,7 +160,13 @@ impl Writer<'_> {
     }
 
     /// A parallel loop: the last dimension along the threads of a row, the others along rows of threads.
-    fn grid(&mut self, loop_stmt: &Parallel, at: u32, plan: &LaunchPlan, is_covered: bool) {
+    fn grid(
+        &mut self,
+        loop_stmt: &Parallel,
+        at: u32,
+        plan: &LaunchPlan,
+        (is_covered, goes_on): (bool, bool),
+    ) {
         let last = loop_stmt.variables.len() - 1;
         let random = needs_random(&loop_stmt.body);
         // Numbers of iterations of 32 bits, where they are not multiplied with each other.
@@ -191,10 +203,15 @@ impl Writer<'_> {
         if last > 0 {
             let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
             self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
-            let first = "kp_down() * blockDim.y + threadIdx.y";
             let is_narrow = last == 1 && self.counts_in_32_bits(loop_stmt.variables[0]);
-            let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
-            self.begin_stride(counted, "kp_r", first, "kp_rows", "gridDim.z * gridDim.y * blockDim.y");
+            if goes_on {
+                let first = "blockIdx.y * blockDim.y + threadIdx.y";
+                self.begin_stride(Stride::NarrowLoop, "kp_r", first, "kp_rows", "gridDim.y * blockDim.y");
+            } else {
+                let first = "(blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
+                let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
+                self.begin_stride(counted, "kp_r", first, "kp_rows", "gridDim.z * gridDim.y * blockDim.y");
+            }
             self.rows(loop_stmt, last);
         }
         let variable = loop_stmt.variables[last];
@@ -209,9 +226,9 @@ impl Writer<'_> {
             self.push(&format!("const u64 kp_at = (u64)({row}kp_c); u32 kp_n = 0;"));
         }
         self.block_inside(&loop_stmt.body);
-        for _ in 0..=usize::from(last > 0) {
+        for is_inner in [true, false].into_iter().take(1 + usize::from(last > 0)) {
             self.level -= 1;
-            self.push(if is_covered { "} while (0);" } else { "}" });
+            self.push(if is_covered && (is_inner || !goes_on) { "} while (0);" } else { "}" });
         }
         self.grid_variables.clear();
         self.push("kp_over:;");
@@ -241,11 +258,14 @@ impl Writer<'_> {
 
     /// Begins what is done for one number, or for every so manieth until the end.
     fn begin_stride(&mut self, stride: Stride, name: &str, first: &str, end: &str, step: &str) {
-        let wide = format!("(i64){first}");
+        let wide = first.replacen("blockIdx", "(i64)blockIdx", 1);
         // `continue` leaves what is done once.
         self.push(&match stride {
             Stride::Narrow => format!("const u32 {name} = {first}; if ({name} < (u32){end}) do {{"),
             Stride::Wide => format!("const i64 {name} = {wide}; if ({name} < {end}) do {{"),
+            Stride::NarrowLoop => {
+                format!("for (u32 {name} = {first}; {name} < (u32){end}; {name} += {step}) {{")
+            }
             Stride::Loop => {
                 format!("for (i64 {name} = {wide}; {name} < {end}; {name} += (i64){step}) {{")
             }
@@ -420,12 +440,26 @@ enum Stride {
     Wide,
     /// It has every so manieth.
     Loop,
+    /// The same, with numbers of 32 bits.
+    NarrowLoop,
 }
 
 impl Stride {
     fn of(is_covered: bool) -> Self {
         if is_covered { Self::Wide } else { Self::Loop }
     }
+}
+
+/// Whether an iteration has nothing in it that goes on, or is one of many ways.
+fn is_short(body: &Block) -> bool {
+    let mut is_short = true;
+    body.each(&mut |statement| {
+        is_short &= matches!(
+            statement.kind,
+            Kind::Let(..) | Kind::Set(..) | Kind::SetLane(..) | Kind::Store(..) | Kind::If(..)
+        );
+    });
+    is_short
 }
 
 /// Whether the host counts with numbers of a type as devices do.
