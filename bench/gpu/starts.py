@@ -7,12 +7,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from table import Table
-
-import keyprint as kp
 
 FIRST = """
 import time
@@ -74,56 +71,50 @@ def processes(report: Table) -> None:
         print("  import {1:.1f}, init {2:.1f}, array {3:.1f}, kernel {4:.1f} ms".format(*parts))
 
 
+#: Kernels that nobody has compiled: from the call until it is launched, and NVRTC alone on the text of one like it.
 COLD = """
+import glob, os, sys, time
 import keyprint as kp
+from keyprint._native import _cuda_capability, _nvrtc_compile
+from keyprint.language.compile.cuda import find
+kp.init(arch=kp.cuda)
+{kernels}
+x = kp.ndarray(kp.f32, 4)
+os.environ["KEYPRINT_DUMP"] = sys.argv[1]
+tiny0(x)  # opens NVRTC and the store
+kp.sync()
+del os.environ["KEYPRINT_DUMP"]
+text = open(glob.glob(sys.argv[1] + "/*.cu")[0]).read()
+major, minor = _cuda_capability(0)
+options = [f"--gpu-architecture=sm_{{major}}{{minor}}", "--minimal", "--fmad=false", "--no-cache"]
+for at, kernel in enumerate([{names}]):
+    begun = time.perf_counter()
+    _nvrtc_compile(find(), text.replace("0.0f", f"{{at}}.5f"), options)
+    compiled = time.perf_counter()
+    kernel(x)
+    print(compiled - begun, time.perf_counter() - compiled)
+"""
 
+COLD_KERNEL = """
 @kp.kernel
 def tiny{at}(x: kp.types.NDArray[kp.f32, 1]):
     for i in x:
         x[i] += {at}.0
 """
 
-COLD_LAUNCHES = """
-import os, time
-os.environ["KEYPRINT_DUMP"] = os.environ["TEXTS"]
-import keyprint as kp
-kp.init(arch=kp.cuda)
-{kernels}
-x = kp.ndarray(kp.f32, 4)
-tiny0(x)  # opens NVRTC and the store
-kp.sync()
-del os.environ["KEYPRINT_DUMP"]
-for kernel in [{names}]:
-    begun = time.perf_counter()
-    kernel(x)
-    print(time.perf_counter() - begun)
-"""
-
 
 def cold_compiles(report: Table) -> None:
-    """A small kernel that nobody has compiled: from the call until it is launched, beside NVRTC on its text alone."""
-    from keyprint._native import _nvrtc_compile
-    from keyprint.language.compile.cuda import find
-
-    count = 12
-    major, minor = kp._native._cuda_capability(0)
+    """A small kernel that nobody has compiled, until it is launched, beside NVRTC alone."""
+    count = 20
     with tempfile.TemporaryDirectory() as store:
-        kernels = "".join(COLD.format(at=at) for at in range(count))
+        kernels = "".join(COLD_KERNEL.format(at=at) for at in range(count))
         names = ", ".join(f"tiny{at}" for at in range(1, count))
         file = Path(store) / "cold.py"
-        file.write_text(COLD_LAUNCHES.format(kernels=kernels, names=names))
-        environment = {**os.environ, "KEYPRINT_CACHE_DIR": f"{store}/store", "TEXTS": f"{store}/texts"}
-        done = subprocess.run(
-            [sys.executable, file], env=environment, check=True, capture_output=True, text=True
-        )
-        ours = statistics.median(float(line) for line in done.stdout.split()) * 1e3
-        text = next(Path(store, "texts").glob("*.cu")).read_text()
-    options = [f"--gpu-architecture=sm_{major}{minor}", "--minimal", "--fmad=false"]
-    path, alone = find(), []
-    for at in range(count):
-        begun = time.perf_counter()
-        _nvrtc_compile(path, text.replace("+ 0.0f", f"+ {at}.5f"), [*options, "--no-cache"])
-        alone.append((time.perf_counter() - begun) * 1e3)
-    floor = statistics.median(alone)
-    report.add("a kernel, cold", "NVRTC `--minimal`, its text alone", floor, "ms", floor)
-    report.add("a kernel, cold", "Keyprint, until it is launched", ours, "ms", floor)
+        file.write_text(COLD.format(kernels=kernels, names=names))
+        environment = {**os.environ, "KEYPRINT_CACHE_DIR": f"{store}/store"}
+        command = [sys.executable, str(file), f"{store}/texts"]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    pairs = [[float(part) * 1e3 for part in line.split()] for line in done.stdout.splitlines()]
+    alone, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    report.add("a kernel, cold", "NVRTC `--minimal`, its text alone", alone, "ms", alone)
+    report.add("a kernel, cold", "Keyprint, until it is launched", ours, "ms", alone)
