@@ -88,12 +88,6 @@ impl DeviceCall {
         self.staged.is_empty() && !self.asks_arrays
     }
 
-    /// Whether a launch that [is direct](Self::is_direct) lets nobody else run Python: nothing waits, and there is one
-    /// stream.
-    pub(super) fn returns_at_once(&self) -> bool {
-        self.tensors.is_empty() && !self.program.waits()
-    }
-
     /// The stream of a launch that is plain; nothing if it is not.
     #[inline]
     pub(super) fn plain_stream(&self, py: Python<'_>, guards: &[ArgumentGuard]) -> PyResult<Option<Stream>> {

@@ -251,22 +251,53 @@ impl NativeCall {
         steps: &Steps,
         arguments: &[*mut ffi::PyObject],
     ) -> PyResult<Option<*mut ffi::PyObject>> {
+        let plain = match &self.code {
+            Code::Device(device) => device.plain_stream(py, guards)?.map(|stream| (device, stream)),
+            Code::Host(_) => None,
+        };
+        if plain.is_none() && !self.held.is_empty() {
+            // SAFETY: as the caller promises.
+            return unsafe { self.call_holding(py, guards, steps, arguments) };
+        }
         let mut block = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         // SAFETY: as the caller promises.
-        if !unsafe { steps.pack(py, guards, self, arguments, &mut block)? } {
+        if !unsafe { steps.pack(py, guards, self, arguments, &mut block, &mut [])? } {
             return Ok(None);
         }
         let room = self.room();
         block[self.slots.len()..room].fill(MaybeUninit::new(0));
-        if let Code::Device(device) = &self.code
-            && let Some(stream) = device.plain_stream(py, guards)?
-        {
-            // SAFETY: the steps have written all slots.
+        if let Some((device, stream)) = plain {
+            // SAFETY: the steps have written all slots. Nobody else runs Python before the launch is on its way.
             return unsafe { device.launch_plain(py, block.as_mut_ptr().cast(), stream) }
                 .map(|()| Some(py.None().into_ptr()));
         }
-        // SAFETY: the steps have written all slots. What is owned during a launch lies in members, and there are none.
+        // SAFETY: the steps have written all slots, and nothing is owned during the launch.
         unsafe { self.run(py, &mut block[..room], guards, &[], &[]).map(Some) }
+    }
+
+    /// The same, where members are owned if the launch lets others run Python.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    #[inline(never)]
+    unsafe fn call_holding(
+        &self,
+        py: Python<'_>,
+        guards: &[ArgumentGuard],
+        steps: &Steps,
+        arguments: &[*mut ffi::PyObject],
+    ) -> PyResult<Option<*mut ffi::PyObject>> {
+        let mut block = [const { MaybeUninit::<u64>::uninit() }; INLINE];
+        let mut values = [std::ptr::null_mut(); INLINE];
+        // SAFETY: as the caller promises; there is a value for each guard.
+        if !unsafe { steps.pack(py, guards, self, arguments, &mut block, &mut values[..guards.len()])? } {
+            return Ok(None);
+        }
+        let room = self.room();
+        block[self.slots.len()..room].fill(MaybeUninit::new(0));
+        // SAFETY: the steps have written all slots, and what each guard looks at.
+        unsafe { self.run(py, &mut block[..room], guards, &self.held, &values[..guards.len()]).map(Some) }
     }
 
     /// How many slots there are, with those for results, or those that a launch on a device adds.
@@ -334,14 +365,14 @@ impl NativeCall {
         })
     }
 
-    /// Whether arguments that are as they must be, and members if there are some, are all that a call takes.
-    pub(super) fn is_direct(&self, has_members: bool) -> bool {
+    /// Whether arguments that are as they must be, and members of them, are all that a call takes.
+    pub(super) fn is_direct(&self, guards: &[ArgumentGuard]) -> bool {
         let is_direct = match &self.code {
-            // Members are owned while others may rebind them.
-            Code::Host(_) => self.held.is_empty(),
-            Code::Device(device) => device.is_direct() && (!has_members || device.returns_at_once()),
+            Code::Host(_) => true,
+            Code::Device(device) => device.is_direct(),
         };
-        is_direct && !self.runs_python && self.room() <= INLINE
+        let has_room = self.held.is_empty() || guards.len() <= INLINE;
+        is_direct && has_room && !self.runs_python && self.room() <= INLINE
     }
 
     /// Where to begin, as whoever made the code knows it.

@@ -31,7 +31,7 @@ const MEMBER: From = 1 << 15;
 
 enum Step {
     /// It is an array of our own, with this word, and the address of its first element goes into a slot.
-    Own { from: From, slot: u16, spec: u64 },
+    Own { from: From, guard: u16, slot: u16, spec: u64 },
     /// It is a tensor whose library describes it, and the address of its first element goes into a slot.
     Tensor { from: From, guard: u16, slot: u16 },
     /// It passes a guard.
@@ -45,8 +45,7 @@ enum Step {
 impl Steps {
     /// The steps of an entry for so many arguments; nothing if it takes more than looks at them and their members.
     pub(super) fn of(arguments: usize, guards: &[ArgumentGuard], call: &NativeCall) -> Option<Self> {
-        let has_members = guards.iter().any(|guard| guard.argument().is_none());
-        if !call.is_direct(has_members) || guards.len().max(arguments) >= usize::from(MEMBER) {
+        if !call.is_direct(guards) || guards.len().max(arguments) >= usize::from(MEMBER) {
             return None;
         }
         let mut steps = Vec::new();
@@ -78,7 +77,7 @@ impl Steps {
                 match (guard.own_spec(), guard.exchange(), first) {
                     (Some((class, spec)), _, Some((slot, _))) => {
                         own_class = class;
-                        steps.push(Step::Own { from, slot: slot as u16, spec });
+                        steps.push(Step::Own { from, guard: number, slot: slot as u16, spec });
                     }
                     (None, Some(_), Some((slot, _))) => {
                         steps.push(Step::Tensor { from, guard: number, slot: slot as u16 });
@@ -95,7 +94,8 @@ impl Steps {
         Some(Self { arguments, own_class, steps })
     }
 
-    /// Writes the slots of a call; false if they cannot be made of a look at each argument.
+    /// Writes the slots of a call; false if they cannot be made of a look at each argument. `values` receives what each
+    /// guard looks at, if there is room for it.
     ///
     /// # Safety
     ///
@@ -108,7 +108,13 @@ impl Steps {
         call: &NativeCall,
         arguments: &[*mut ffi::PyObject],
         block: &mut [MaybeUninit<u64>],
+        values: &mut [*mut ffi::PyObject],
     ) -> PyResult<bool> {
+        let mut keep = |guard: u16, value: *mut ffi::PyObject| {
+            if let Some(place) = values.get_mut(usize::from(guard)) {
+                *place = value;
+            }
+        };
         let mut members: *const *mut ffi::PyObject = std::ptr::null();
         let find = |from: From, members: *const *mut ffi::PyObject| {
             if from & MEMBER == 0 {
@@ -123,8 +129,9 @@ impl Steps {
         };
         for step in &self.steps {
             match *step {
-                Step::Own { from, slot, spec } => {
+                Step::Own { from, guard, slot, spec } => {
                     let value = find(from, members);
+                    keep(guard, value);
                     // SAFETY: a live object, or null; its class says what it is.
                     unsafe {
                         if value.is_null() || ffi::Py_TYPE(value) != self.own_class {
@@ -139,6 +146,7 @@ impl Steps {
                 }
                 Step::Tensor { from, guard, slot } => {
                     let value = find(from, members);
+                    keep(guard, value);
                     // SAFETY: a live object, or null.
                     match unsafe { guards[usize::from(guard)].tensor(py, value)? } {
                         Some(address) => drop(block[usize::from(slot)].write(address)),
@@ -146,8 +154,10 @@ impl Steps {
                     }
                 }
                 Step::Guard { from, guard } => {
+                    let value = find(from, members);
+                    keep(guard, value);
                     // SAFETY: a live object, or null.
-                    match unsafe { guards[usize::from(guard)].passes(py, find(from, members)) } {
+                    match unsafe { guards[usize::from(guard)].passes(py, value) } {
                         Verdict::Pass => {}
                         Verdict::Fail => return Ok(false),
                         Verdict::Raise => return Err(PyErr::fetch(py)),
@@ -163,6 +173,7 @@ impl Steps {
                 }
                 Step::Object { argument, guard, table } => {
                     let value = arguments[usize::from(argument)];
+                    keep(guard, value);
                     // SAFETY: a live object.
                     unsafe {
                         if guards[usize::from(guard)].passes(py, value) != Verdict::Pass {
