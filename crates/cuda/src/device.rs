@@ -1,7 +1,7 @@
 //! Devices: each with its primary context, which all libraries of a process share.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUmemoryPool};
@@ -45,8 +45,11 @@ pub struct Device {
     failed: Mutex<Option<Failed>>,
     /// Mailboxes that are not in use.
     pub(crate) mailboxes: Mutex<Vec<Mailbox>>,
-    /// Whether something was launched on a stream of somebody else since everything was last waited for.
-    pub(crate) uses_others: AtomicBool,
+    /// How many launches were made on streams of others, and up to which of them everything was waited for.
+    pub(crate) elsewhere: AtomicU64,
+    pub(crate) waited_elsewhere: AtomicU64,
+    /// Whether others know addresses of arrays of our own: they may be at work on them.
+    pub(crate) is_shared: AtomicBool,
 }
 
 // SAFETY: the driver's handles may be used by any thread.
@@ -204,7 +207,9 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         pending: Mutex::new(Vec::new()),
         failed: Mutex::new(None),
         mailboxes: Mutex::new(Vec::new()),
-        uses_others: AtomicBool::new(false),
+        elsewhere: AtomicU64::new(0),
+        waited_elsewhere: AtomicU64::new(0),
+        is_shared: AtomicBool::new(false),
     };
     Ok(DEVICES[ordinal as usize].get_or_init(|| device))
 }
@@ -236,6 +241,11 @@ impl Device {
             return Ok(Entered { device: self, before: std::ptr::null_mut() });
         }
         self.switch(current)
+    }
+
+    /// Takes note that others are told where an array of our own is: they may work on it on streams of theirs.
+    pub fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
     }
 
     /// Whether the calling thread uses this device, which works.

@@ -151,6 +151,8 @@ impl Drop for Mailbox {
 pub(crate) struct Pending {
     pub(crate) mailbox: Mailbox,
     pub(crate) plan: MailPlan,
+    /// How to show what it printed, if nobody has waited for that.
+    pub(crate) printed: Option<Box<LaunchPlan>>,
     /// Whoever can say what a site means.
     pub(crate) owner: Box<dyn Any + Send>,
 }
@@ -158,6 +160,9 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) fn failed(self) -> Option<Failed> {
         let failure = self.mailbox.failure(self.plan);
+        if let Some(plan) = &self.printed {
+            self.mailbox.show(plan);
+        }
         self.mailbox.put_back();
         failure.map(|failure| Failed { failure, owner: self.owner })
     }

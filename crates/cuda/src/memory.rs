@@ -128,7 +128,7 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
-        self.wait_for(Stream::OWN)?;
+        self.wait_for_elements()?;
         // SAFETY: as the caller promises.
         let code =
             unsafe { (self.driver.copy_to_host)(to.cast::<c_void>(), from, bytes, Stream::OWN.handle()) };

@@ -311,7 +311,7 @@ impl Program {
         if !self.waits() {
             let too_many = {
                 let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                pending.push(Pending { mailbox, plan: self.plan.mail, owner: owner() });
+                pending.push(Pending { mailbox, plan: self.plan.mail, printed: None, owner: owner() });
                 pending.len() > MOST_PENDING
             };
             if too_many {
@@ -322,7 +322,8 @@ impl Program {
         if let Err(error) = device.wait_for(stream) {
             // The device may write to it yet.
             let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.push(Pending { mailbox, plan: self.plan.mail, owner: owner() });
+            let printed = self.plan.mail.prints.then(|| Box::new(self.plan.clone()));
+            pending.push(Pending { mailbox, plan: self.plan.mail, printed, owner: owner() });
             return Err(error);
         }
         mailbox.results(&mut results[..self.plan.mail.results]);
@@ -334,17 +335,20 @@ impl Program {
 
     #[inline]
     fn submit(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
-        if profile::is_active() {
-            return profile::timed(self.device, stream, &self.name, || self.submit_tasks(slots, stream));
+        let submitted = if profile::is_active() {
+            profile::timed(self.device, stream, &self.name, || self.submit_tasks(slots, stream))
+        } else {
+            self.submit_tasks(slots, stream)
+        };
+        if stream != Stream::OWN {
+            // Only now: whoever counts it waits for it.
+            self.device.elsewhere.fetch_add(1, Ordering::AcqRel);
         }
-        self.submit_tasks(slots, stream)
+        submitted
     }
 
     #[inline]
     fn submit_tasks(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
-        if stream != Stream::OWN {
-            self.device.uses_others.store(true, Ordering::Relaxed);
-        }
         for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
             let grid = match task.extent {
                 Extent::Fixed(grid) => Some(grid),

@@ -69,31 +69,39 @@ impl Device {
     /// Waits for what was put on any stream: on others than our own, which may be gone by now, it is waited for by a
     /// thread that nobody has to wait for.
     pub(crate) fn wait_for_all(&'static self) -> Result<(), CudaError> {
-        if !self.uses_others.swap(false, Ordering::Relaxed) {
+        let launched = self.elsewhere.load(Ordering::Acquire);
+        if self.waited_elsewhere.load(Ordering::Acquire) >= launched {
             return self.wait_for(Stream::OWN);
         }
         let (send, receive) = channel();
-        let wait = move || {
-            let code = match self.enter() {
-                // SAFETY: no arguments.
-                Ok(_entered) => unsafe { (self.driver.synchronize)() },
-                Err(_) => 0,
-            };
-            let _ = send.send(code);
-        };
-        if std::thread::Builder::new().spawn(wait).is_err() {
-            // SAFETY: as above.
-            return self.check("waiting for a device", unsafe { (self.driver.synchronize)() });
-        }
-        loop {
-            match receive.recv_timeout(PATIENCE) {
-                Ok(code) => return self.check("waiting for a device", code),
-                Err(RecvTimeoutError::Disconnected) => return self.wait_for(Stream::OWN),
-                Err(RecvTimeoutError::Timeout) => go_on().inspect_err(|_| {
-                    self.uses_others.store(true, Ordering::Relaxed);
-                })?,
+        let wait = move || drop(send.send(self.wait_for_context()));
+        let waited = if std::thread::Builder::new().spawn(wait).is_err() {
+            self.wait_for_context()
+        } else {
+            loop {
+                match receive.recv_timeout(PATIENCE) {
+                    Ok(waited) => break waited,
+                    Err(RecvTimeoutError::Disconnected) => break self.wait_for_context(),
+                    Err(RecvTimeoutError::Timeout) => go_on()?,
+                }
             }
-        }
+        };
+        waited?;
+        self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Waits for everything that anybody has put anywhere, whatever it takes.
+    fn wait_for_context(&self) -> Result<(), CudaError> {
+        let _entered = self.enter()?;
+        // SAFETY: no arguments.
+        self.check("waiting for a device", unsafe { (self.driver.synchronize)() })
+    }
+
+    /// Waits before elements of arrays of our own are read: for others, too, if they know where those are.
+    pub(crate) fn wait_for_elements(&self) -> Result<(), CudaError> {
+        self.wait_for(Stream::OWN)?;
+        if self.is_shared.load(Ordering::Relaxed) { self.wait_for_context() } else { Ok(()) }
     }
 
     /// Waits for what was put on our own stream, whatever it takes: it has been waited for, but for the last copy.

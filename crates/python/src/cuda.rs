@@ -9,13 +9,14 @@ use keyprint_codegen::cuda::LaunchPlan;
 use keyprint_cuda::nvrtc::{self, Nvrtc};
 use keyprint_cuda::program::Program;
 use keyprint_cuda::{CudaError, device, driver, mail, profile, wait};
-use keyprint_runtime::failure;
+use keyprint_runtime::{failure, output};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::hooks;
 use crate::interned::intern;
+use crate::language::show_output;
 use crate::launch;
 
 /// What a library that was opened is known by.
@@ -60,7 +61,15 @@ pub(crate) fn failed(py: Python<'_>, failed: mail::Failed) -> PyErr {
 
 /// Waits for a device; raises what went wrong on it.
 pub(crate) fn wait_for_device(py: Python<'_>, device: &'static device::Device) -> PyResult<()> {
-    let outcome = py.detach(|| device.wait());
+    raised(py, py.detach(|| device.wait()))
+}
+
+/// What came of waiting for a device.
+fn raised(py: Python<'_>, outcome: Result<Option<mail::Failed>, CudaError>) -> PyResult<()> {
+    if output::is_pending() {
+        // Of a launch that was no longer waited for.
+        show_output(py)?;
+    }
     match outcome.map_err(|error| device_error(py, &error))? {
         Some(failure) => Err(failed(py, failure)),
         None => Ok(()),
@@ -96,7 +105,12 @@ fn go_on() -> bool {
 pub(crate) fn sync(py: Python<'_>) -> PyResult<()> {
     let mut first = Ok(());
     for device in device::open_devices() {
-        let outcome = wait_for_device(py, device);
+        let outcome = py.detach(|| device.wait());
+        let is_interrupted = matches!(outcome, Err(CudaError::Interrupted));
+        let outcome = raised(py, outcome);
+        if is_interrupted {
+            return outcome;
+        }
         if first.is_ok() {
             first = outcome;
         }

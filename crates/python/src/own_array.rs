@@ -374,6 +374,9 @@ impl NdArray {
             return Err(PyValueError::new_err("the memory is not aligned"));
         }
         let device = device.map(open_device).transpose().map_err(|error| device_error(py, &error))?;
+        if let Some(device) = device {
+            device.share();
+        }
         Ok(Self::made(scalar, ndim, shape, strides, data, Memory::Foreign(owner), device, dtype, false))
     }
 
@@ -434,6 +437,9 @@ impl NdArray {
     /// The address of the first element.
     #[getter]
     fn address(&self) -> usize {
+        if let Some(device) = self.device {
+            device.share();
+        }
         self.data as usize
     }
 
@@ -522,9 +528,10 @@ impl NdArray {
     #[getter]
     fn __cuda_array_interface__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let (py, this) = (slf.py(), slf.get());
-        if this.device.is_none() {
+        let Some(device) = this.device else {
             return Err(PyAttributeError::new_err("the array is not on a CUDA device"));
-        }
+        };
+        device.share();
         let interface = PyDict::new(py);
         let kind = match this.scalar {
             Scalar::Bool => 'b',
@@ -715,6 +722,7 @@ impl NdArray {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = dl_device;
         if let Some(device) = slf.get().device {
+            device.share();
             order_for(device, stream.as_ref())?;
         }
         if copy == Some(true) {

@@ -206,16 +206,22 @@ impl DeviceCall {
                 device.order(stream, *other)?;
             }
             // SAFETY: the arrays are owned meanwhile, and the ranges are theirs.
-            let outcome = unsafe {
-                let stage = if ranges.is_empty() { None } else { Some(Stage::new(device, &ranges, slots)?) };
-                let outcome = self.program.launch(slots, &mut results, stream, || Box::new(keep))?;
-                if let Some(stage) = stage {
-                    stage.finish()?;
-                }
-                outcome
+            let stage = if ranges.is_empty() {
+                None
+            } else {
+                // SAFETY: the arrays are owned meanwhile, and the ranges are theirs.
+                Some(unsafe { Stage::new(device, &ranges, slots)? })
             };
-            for other in others {
-                device.order(*other, stream)?;
+            // SAFETY: as the caller promises.
+            let launched = unsafe { self.program.launch(slots, &mut results, stream, || Box::new(keep)) };
+            // Whatever came of it, it may be on its way: what follows elsewhere, if only memory that is given back,
+            // follows it.
+            let ordered = others.iter().try_for_each(|other| device.order(*other, stream));
+            let outcome = launched?;
+            ordered?;
+            if let Some(stage) = stage {
+                // SAFETY: the arrays are owned meanwhile, and the ranges are theirs.
+                unsafe { stage.finish()? };
             }
             Ok(outcome)
         };
