@@ -8,8 +8,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::argument_guard::{ArgumentGuard, equal};
+use super::argument_guard::ArgumentGuard;
 use super::bind::Parameters;
+use super::equality::equal;
 use super::kernel_type::TYPE;
 use super::pack::NativeCall;
 use super::steps::Steps;

@@ -15,6 +15,7 @@
 //! | [`spec`] | how the Python half describes entries |
 //! | [`bind`] | arguments to parameters, as Python does |
 //! | [`argument_guard`] | whether arguments are what an entry was made for |
+//! | [`equality`] | whether values are equal, as far as that counts |
 //! | [`array`] | what counts of an array |
 //! | [`torch_layout`] | where torch tensors keep what their methods say |
 //! | [`cuda_interface`] | arrays on CUDA devices that describe themselves |
@@ -35,6 +36,7 @@ mod bind;
 mod call;
 mod cuda_interface;
 mod device;
+mod equality;
 mod interface;
 mod kernel;
 mod kernel_type;
@@ -44,9 +46,9 @@ mod spec;
 mod steps;
 mod torch_layout;
 
-pub(crate) use self::argument_guard::_set_target_type;
 pub(crate) use self::array::{_array_spec, _dlpack_spec};
 pub(crate) use self::cuda_interface::_cuda_array_spec;
+pub(crate) use self::equality::_set_target_type;
 pub(crate) use self::interface::{
     _add_context, _add_entry, _find_executable, _forget_contexts, _has_context, _kernel_stats,
     _last_executable, _make_kernel, _resume, _set_binder,
