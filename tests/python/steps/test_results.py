@@ -188,7 +188,7 @@ def test_methods_of_local_classes_are_kept_in_memory() -> None:
 
 def test_what_is_ignored_is_not_written_down(store: kp.Store) -> None:
     cached = kp.cached(scaled, store=store, ignore=("verbose",))
-    cached(1, verbose="31337")  # type: ignore[arg-type]
+    cached(1, verbose="hunter1")  # type: ignore[arg-type]
     hidden = kp.CachedStep(Translate(2, runtime="hunter2"), input_key=kp.fingerprint, store=store)
     hidden(1)
     chosen = kp.CachedStep(len, input_key=lambda pair: pair[0], store=store)
@@ -200,7 +200,7 @@ def test_what_is_ignored_is_not_written_down(store: kp.Store) -> None:
     store.get_or_build(kp.Key("k", {"secretive": Secretive("name", "hunter6")}), lambda: b"")
     assert store.path is not None
     written = b"".join(path.read_bytes() for path in store.path.rglob("*") if path.is_file())
-    assert b"31337" not in written and b"hunter" not in written
+    assert b"hunter" not in written
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
