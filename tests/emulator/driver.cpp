@@ -114,10 +114,12 @@ bool step(Device &device, Stream *stream) {
   return true;
 }
 
-// Whether nothing is done for now.
+// Whether nothing is done for now. Says in a file beside that somebody has asked.
 bool is_stuck() {
   const char *stuck = getenv("KPE_STUCK");
-  return stuck && access(stuck, F_OK) == 0;
+  if (!stuck || access(stuck, F_OK) != 0) return false;
+  if (FILE *asked = fopen((std::string(stuck) + ".asked").c_str(), "w")) fclose(asked);
+  return true;
 }
 
 void wait_until_unstuck() {

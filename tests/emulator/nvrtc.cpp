@@ -101,7 +101,7 @@ bool is_option(const char *option) {
   return has_cache() && strcmp(option, "--no-cache") == 0;
 }
 
-// Code by its text: as with the real one, options do not count.
+// Code by its text. Options do not count: in the real one, one of them does not.
 std::map<std::string, std::string> cached;
 }  // namespace
 

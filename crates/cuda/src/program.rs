@@ -154,8 +154,7 @@ impl Program {
             program.tasks.push(Ready { function, resident, extent });
         }
         let LaunchPlan { checks, random, frame, mail, .. } = &program.plan;
-        let are_known = program.tasks.iter().all(|task| !matches!(task.extent, Extent::Planned));
-        program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty() && are_known;
+        program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty();
         Ok(program)
     }
 
@@ -176,28 +175,12 @@ impl Program {
     /// If the driver refuses.
     #[inline]
     pub unsafe fn launch_plain(&self, slots: *mut u64, stream: Stream) -> Result<(), CudaError> {
-        let device = self.device;
-        if !device.is_current() || profile::is_active() || stream != Stream::OWN {
+        if !self.device.is_current() || profile::is_active() || stream != Stream::OWN {
             // SAFETY: as the caller promises.
             return unsafe { self.launch_plain_elsewhere(slots, stream) };
         }
-        for task in &self.tasks {
-            let grid = match task.extent {
-                Extent::Fixed(grid) => grid,
-                // SAFETY: as the caller promises.
-                Extent::Slot(at) => match Grid::row(unsafe { *slots.add(at) } as i64) {
-                    Some(grid) => grid,
-                    None => return Err(too_many()),
-                },
-                Extent::Planned => return Err(too_many()),
-            };
-            // SAFETY: as the caller promises.
-            let code = unsafe { self.launch_task(task, grid, slots, stream) };
-            if code != 0 {
-                return device.check("launching a kernel", code);
-            }
-        }
-        Ok(())
+        // SAFETY: as the caller promises.
+        self.submit_tasks(unsafe { std::slice::from_raw_parts_mut(slots, self.plan.all_slots()) }, stream)
     }
 
     /// The same, from a thread that does not use the device yet, while launches are timed, or on another stream.
@@ -210,32 +193,6 @@ impl Program {
         let _entered = self.device.enter()?;
         // SAFETY: as the caller promises.
         self.submit(unsafe { std::slice::from_raw_parts_mut(slots, self.plan.all_slots()) }, stream)
-    }
-
-    /// Launches a task; returns what the driver says.
-    ///
-    /// # Safety
-    ///
-    /// There are as many slots as the function takes, by value; whoever made the stream keeps it.
-    #[inline(always)]
-    unsafe fn launch_task(&self, task: &Ready, grid: Grid, slots: *mut u64, stream: Stream) -> u32 {
-        let mut parameters: [*mut c_void; 1] = [slots.cast()];
-        // SAFETY: as the caller promises.
-        unsafe {
-            (self.device.driver.launch)(
-                task.function,
-                grid.blocks.0,
-                grid.blocks.1,
-                grid.blocks.2,
-                grid.threads.0,
-                grid.threads.1,
-                1,
-                0,
-                stream.handle(),
-                parameters.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
     }
 
     /// Whether a launch waits for the device.
@@ -349,15 +306,30 @@ impl Program {
 
     #[inline]
     fn submit_tasks(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
-        for (task, plan) in self.tasks.iter().zip(&self.plan.tasks) {
+        for (at, task) in self.tasks.iter().enumerate() {
             let grid = match task.extent {
                 Extent::Fixed(grid) => Some(grid),
                 Extent::Slot(at) => Grid::row(slots[at] as i64),
-                Extent::Planned => Grid::of(plan, task.resident, slots),
+                Extent::Planned => Grid::of(&self.plan.tasks[at], task.resident, slots),
             };
             let Some(grid) = grid else { return Err(too_many()) };
-            // SAFETY: as many slots as the function takes were checked for.
-            let code = unsafe { self.launch_task(task, grid, slots.as_mut_ptr(), stream) };
+            let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];
+            // SAFETY: the function takes as many slots as there are, by value; whoever made the stream keeps it.
+            let code = unsafe {
+                (self.device.driver.launch)(
+                    task.function,
+                    grid.blocks.0,
+                    grid.blocks.1,
+                    grid.blocks.2,
+                    grid.threads.0,
+                    grid.threads.1,
+                    1,
+                    0,
+                    stream.handle(),
+                    parameters.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            };
             self.device.check("launching a kernel", code)?;
         }
         Ok(())

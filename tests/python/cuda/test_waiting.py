@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 PROGRAM = """
-import ctypes, os, signal, sys, threading
+import ctypes, os, signal, sys, threading, time
 import numpy as np
 import keyprint as kp
 
@@ -40,6 +40,11 @@ def launch_elsewhere():
     add(foreign)
     kp.sync()
 
+def interrupt_who_waits():
+    while not os.path.exists(STUCK + ".asked"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
 x, host = kp.ndarray(kp.i32, 8), np.zeros(8, np.int32)
 foreign = Foreign(x)
 add(x), add(foreign), add(host), total(x), kp.sync()  # all is compiled, and the streams are there
@@ -55,7 +60,7 @@ ways = {
 }
 try:
     open(STUCK, "w").close()
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Thread(target=interrupt_who_waits).start()
     ways[sys.argv[1]]()
 except KeyboardInterrupt:
     print("interrupted")
@@ -102,8 +107,13 @@ class Foreign:
 def stuck():
     open(STUCK, "w").close()
 
+def interrupt_who_waits():
+    while not os.path.exists(STUCK + ".asked"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
 def interrupted(work):
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Thread(target=interrupt_who_waits).start()
     try:
         work()
     except KeyboardInterrupt:

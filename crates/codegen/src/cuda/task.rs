@@ -450,7 +450,7 @@ impl Stride {
     }
 }
 
-/// Whether an iteration has nothing in it that goes on, or is one of many ways.
+/// Whether an iteration is short: nothing in it goes on, waits for others or ends early.
 fn is_short(body: &Block) -> bool {
     let mut is_short = true;
     body.each(&mut |statement| {

@@ -519,7 +519,7 @@ impl ArgumentGuard {
     /// If it looks at a member that is not in a slot: the guard of the object, and in which table of names the member was
     /// found, in which place, if it lies among inline values. Nothing if it looks at something else than that or an
     /// argument.
-    #[allow(clippy::type_complexity, reason = "read once, where steps are made")]
+    #[allow(clippy::type_complexity, reason = "read once, where fast paths are made")]
     pub(super) fn member(&self) -> Option<Option<(usize, Option<(*const c_void, usize)>)>> {
         match &self.source {
             Source::Argument(_) => Some(None),

@@ -113,14 +113,14 @@ impl<'py> Kernel<'py> {
         count: usize,
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let Some((context, entry)) = self.with(|state| state.last.clone()) else { return Ok(None) };
-        let (Some(steps), Call::Native(call)) = (&entry.steps, &entry.call) else { return Ok(None) };
-        if count != steps.arguments || !context.is_unchanged() || !entry.is_unchanged() {
+        let (Some(path), Call::Native(call)) = (&entry.fast_path, &entry.call) else { return Ok(None) };
+        if count != path.arguments || !context.is_unchanged() || !entry.is_unchanged() {
             return Ok(None);
         }
         // SAFETY: there are as many arguments, and the caller owns them for the call.
         let result = unsafe {
             let arguments = std::slice::from_raw_parts(arguments, count);
-            call.call_in_steps(self.py, &entry.argument_guards, steps, arguments)
+            call.call_fast(self.py, &entry.argument_guards, path, arguments)
         };
         if !matches!(result, Ok(None)) {
             self.with(|state| {
@@ -141,7 +141,7 @@ impl<'py> Kernel<'py> {
     /// Has the next call try this entry first, if it can be called in short.
     #[inline]
     fn remember(&self, context: &Rc<Context>, entry: &Rc<Entry>) {
-        if entry.steps.is_none() {
+        if entry.fast_path.is_none() {
             return;
         }
         let dropped = self.with(|state| {

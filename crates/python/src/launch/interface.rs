@@ -10,11 +10,11 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::argument_guard::ArgumentGuard;
 use super::bind::Parameters;
+use super::fast_path::FastPath;
 use super::kernel::{Call, Context, Entry, KernelObject, MOST_CONTEXTS, MOST_ENTRIES, State, kernel};
 use super::kernel_type::{TYPE, vectorcall};
 use super::pack::{NativeCall, Start};
 use super::spec::{CallSpec, GuardSpec};
-use super::steps::Steps;
 use crate::guard::Guards;
 
 /// Makes a kernel, for a function with these parameters, keyword-only ones last. `target` is asked at each
@@ -122,12 +122,12 @@ pub(crate) fn _add_entry(
     let may_run = |guard: &ArgumentGuard| guard.runs_python && (has_members || !guard.calls_tensors());
     let guards_run = argument_guards.iter().any(may_run);
     let runs_python = guards_run || !guards.is_empty();
-    let steps = match &call {
-        Call::Native(call) if !guards_run => Steps::of(arguments.len(), &argument_guards, call),
+    let fast_path = match &call {
+        Call::Native(call) if !guards_run => FastPath::of(arguments.len(), &argument_guards, call),
         _ => None,
     };
     let words = RefCell::default();
-    let entry = Rc::new(Entry { argument_guards, guards, words, runs_python, call, steps });
+    let entry = Rc::new(Entry { argument_guards, guards, words, runs_python, call, fast_path });
     let dropped = kernel.with(|state| {
         let last = state.last.take();
         // A context that was dropped meanwhile is not needed any more, or will come back.

@@ -11,9 +11,9 @@ use pyo3::types::PyTuple;
 use super::argument_guard::ArgumentGuard;
 use super::bind::Parameters;
 use super::equality::equal;
+use super::fast_path::FastPath;
 use super::kernel_type::TYPE;
 use super::pack::NativeCall;
-use super::steps::Steps;
 use crate::guard::{Guards, Words};
 
 /// Entries beyond this are found by the dispatcher, by key.
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) last: Option<Last>,
 }
 
-/// A context, and an entry that has [steps](Entry::steps).
+/// A context, and an entry that has a [fast path](Entry::fast_path).
 pub(super) type Last = (Rc<Context>, Rc<Entry>);
 
 /// Everything that a kernel depended on at some moment, arguments aside, and what was loaded for it.
@@ -88,7 +88,7 @@ pub(super) struct Entry {
     pub(super) runs_python: bool,
     pub(super) call: Call,
     /// What a call comes to, if all it takes is a look at each argument.
-    pub(super) steps: Option<Steps>,
+    pub(super) fast_path: Option<FastPath>,
 }
 
 pub(super) enum Call {

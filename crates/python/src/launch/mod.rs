@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`kernel`] | what a kernel knows: contexts and entries |
 //! | [`call`] | what a call does |
-//! | [`steps`] | a call in short |
+//! | [`fast_path`] | a call in short |
 //! | [`kernel_type`] | the type, as CPython has it |
 //! | [`interface`] | what the Python half tells kernels, and asks of them |
 //! | [`spec`] | how the Python half describes entries |
@@ -37,13 +37,13 @@ mod call;
 mod cuda_interface;
 mod device;
 mod equality;
+mod fast_path;
 mod interface;
 mod kernel;
 mod kernel_type;
 mod lock;
 mod pack;
 mod spec;
-mod steps;
 mod torch_layout;
 
 pub(crate) use self::array::{_array_spec, _dlpack_spec};

@@ -11,9 +11,9 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 use super::argument_guard::{ArgumentGuard, own, pass_quietly};
 use super::device::DeviceCall;
+use super::fast_path::FastPath;
 use super::lock::with_arrays;
 use super::spec::{CallSpec, OutputKind, Property, ResultKind, SlotKind, SlotSpec};
-use super::steps::Steps;
 use crate::interned::intern;
 use crate::language::show_output;
 use crate::ndarray;
@@ -78,7 +78,7 @@ pub(super) struct NativeCall {
     output: OutputKind,
     /// Whether making the slots may run Python code.
     runs_python: bool,
-    /// Steps that found arrays in members, if other threads may run Python meanwhile: they are owned then. The
+    /// Guards that found arrays in members, if other threads may run Python meanwhile: they are owned then. The
     /// arguments themselves are the caller's.
     held: Vec<usize>,
     /// What keeps the code in memory.
@@ -242,13 +242,13 @@ impl NativeCall {
     ///
     /// # Safety
     ///
-    /// The arguments are live objects, as many as the steps are for.
+    /// The arguments are live objects, as many as the path is for.
     #[inline]
-    pub(super) unsafe fn call_in_steps(
+    pub(super) unsafe fn call_fast(
         &self,
         py: Python<'_>,
         guards: &[ArgumentGuard],
-        steps: &Steps,
+        path: &FastPath,
         arguments: &[*mut ffi::PyObject],
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let plain = match &self.code {
@@ -257,21 +257,21 @@ impl NativeCall {
         };
         if plain.is_none() && !self.held.is_empty() {
             // SAFETY: as the caller promises.
-            return unsafe { self.call_holding(py, guards, steps, arguments) };
+            return unsafe { self.call_holding(py, guards, path, arguments) };
         }
         let mut block = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         // SAFETY: as the caller promises.
-        if !unsafe { steps.pack(py, guards, self, arguments, &mut block, &mut [])? } {
+        if !unsafe { path.pack(py, guards, self, arguments, &mut block, &mut [])? } {
             return Ok(None);
         }
         let room = self.room();
         block[self.slots.len()..room].fill(MaybeUninit::new(0));
         if let Some((device, stream)) = plain {
-            // SAFETY: the steps have written all slots. Nobody else runs Python before the launch is on its way.
+            // SAFETY: the path has written all slots. Nobody else runs Python before the launch is on its way.
             return unsafe { device.launch_plain(py, block.as_mut_ptr().cast(), stream) }
                 .map(|()| Some(py.None().into_ptr()));
         }
-        // SAFETY: the steps have written all slots, and nothing is owned during the launch.
+        // SAFETY: the path has written all slots, and nothing is owned during the launch.
         unsafe { self.run(py, &mut block[..room], guards, &[], &[]).map(Some) }
     }
 
@@ -285,18 +285,18 @@ impl NativeCall {
         &self,
         py: Python<'_>,
         guards: &[ArgumentGuard],
-        steps: &Steps,
+        path: &FastPath,
         arguments: &[*mut ffi::PyObject],
     ) -> PyResult<Option<*mut ffi::PyObject>> {
         let mut block = [const { MaybeUninit::<u64>::uninit() }; INLINE];
         let mut values = [std::ptr::null_mut(); INLINE];
         // SAFETY: as the caller promises; there is a value for each guard.
-        if !unsafe { steps.pack(py, guards, self, arguments, &mut block, &mut values[..guards.len()])? } {
+        if !unsafe { path.pack(py, guards, self, arguments, &mut block, &mut values[..guards.len()])? } {
             return Ok(None);
         }
         let room = self.room();
         block[self.slots.len()..room].fill(MaybeUninit::new(0));
-        // SAFETY: the steps have written all slots, and what each guard looks at.
+        // SAFETY: the path has written all slots, and what each guard looks at.
         unsafe { self.run(py, &mut block[..room], guards, &self.held, &values[..guards.len()]).map(Some) }
     }
 

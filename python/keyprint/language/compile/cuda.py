@@ -58,7 +58,7 @@ def identity(target: tuple[Any, ...], store: Store | None, architecture: str) ->
 def _has_cache(nvrtc: tuple[Any, ...]) -> bool:
     """Whether NVRTC keeps code of its own, on machines with a driver: from 12.9 on.
 
-    With 13.0, code for one option (`--use_fast_math`) is what is returned for others: it must not be asked.
+    With 13.0, what was compiled without `--use_fast_math` is what is returned with it: it must not be asked.
     """
     version = tuple(int(part) for part in nvrtc[0].split(".") if part.isdigit())
     return version >= (12, 9)

@@ -1,4 +1,4 @@
-//! [`Steps`]: a call in short.
+//! [`FastPath`]: a call in short.
 //!
 //! A launch that finds its entry where the last one did needs a look at each argument or member, and a word or two of it. What it
 //! needs for that lies side by side here, in the order in which it is read: with what the driver leaves of the
@@ -16,12 +16,12 @@ use super::pack::NativeCall;
 use crate::layout::{self, Attributes};
 
 /// What is done for a call, one after the other.
-pub(super) struct Steps {
+pub(super) struct FastPath {
     /// How many arguments there are.
     pub(super) arguments: usize,
     /// The class of arrays of our own.
     own_class: *mut ffi::PyTypeObject,
-    steps: Vec<Step>,
+    looks: Vec<Look>,
 }
 
 /// What is looked at: an argument by its number, or, with this bit, a member of the last object: by its place among
@@ -29,7 +29,7 @@ pub(super) struct Steps {
 type From = u16;
 const MEMBER: From = 1 << 15;
 
-enum Step {
+enum Look {
     /// It is an array of our own, with this word, and the address of its first element goes into a slot.
     Own { from: From, guard: u16, slot: u16, spec: u64 },
     /// It is a tensor whose library describes it, and the address of its first element goes into a slot.
@@ -42,13 +42,13 @@ enum Step {
     Object { argument: u16, guard: u16, table: *const c_void },
 }
 
-impl Steps {
-    /// The steps of an entry for so many arguments; nothing if it takes more than looks at them and their members.
+impl FastPath {
+    /// The fast path of an entry for so many arguments; nothing if it takes more than looks at them and their members.
     pub(super) fn of(arguments: usize, guards: &[ArgumentGuard], call: &NativeCall) -> Option<Self> {
         if !call.is_direct(guards) || guards.len().max(arguments) >= usize::from(MEMBER) {
             return None;
         }
-        let mut steps = Vec::new();
+        let mut looks = Vec::new();
         let mut own_class = std::ptr::null_mut();
         let mut last_object = None;
         for (at, guard) in guards.iter().enumerate() {
@@ -70,28 +70,28 @@ impl Steps {
                 if guard.argument().is_none() || tables.any(|other| other != table) {
                     return None;
                 }
-                steps.push(Step::Object { argument: from, guard: number, table });
+                looks.push(Look::Object { argument: from, guard: number, table });
                 last_object = Some(at);
             } else {
                 let first = slots.next_if(|(_, (_, slot))| slot.is_address());
                 match (guard.own_spec(), guard.exchange(), first) {
                     (Some((class, spec)), _, Some((slot, _))) => {
                         own_class = class;
-                        steps.push(Step::Own { from, guard: number, slot: slot as u16, spec });
+                        looks.push(Look::Own { from, guard: number, slot: slot as u16, spec });
                     }
                     (None, Some(_), Some((slot, _))) => {
-                        steps.push(Step::Tensor { from, guard: number, slot: slot as u16 });
+                        looks.push(Look::Tensor { from, guard: number, slot: slot as u16 });
                     }
                     (.., first) => {
-                        steps.push(Step::Guard { from, guard: number });
-                        let slot = |(slot, _)| Step::Slot { from, guard: number, slot: slot as u16 };
-                        steps.extend(first.map(slot));
+                        looks.push(Look::Guard { from, guard: number });
+                        let slot = |(slot, _)| Look::Slot { from, guard: number, slot: slot as u16 };
+                        looks.extend(first.map(slot));
                     }
                 }
             }
-            steps.extend(slots.map(|(slot, _)| Step::Slot { from, guard: number, slot: slot as u16 }));
+            looks.extend(slots.map(|(slot, _)| Look::Slot { from, guard: number, slot: slot as u16 }));
         }
-        Some(Self { arguments, own_class, steps })
+        Some(Self { arguments, own_class, looks })
     }
 
     /// Writes the slots of a call; false if they cannot be made of a look at each argument. `values` receives what each
@@ -99,7 +99,7 @@ impl Steps {
     ///
     /// # Safety
     ///
-    /// The arguments are live objects, as many as there are to be; guards and call are those that the steps are of.
+    /// The arguments are live objects, as many as there are to be; guards and call are those that the path is of.
     #[inline(always)]
     pub(super) unsafe fn pack(
         &self,
@@ -127,9 +127,9 @@ impl Steps {
                 unsafe { *members.add(usize::from(from & !MEMBER)) }
             }
         };
-        for step in &self.steps {
-            match *step {
-                Step::Own { from, guard, slot, spec } => {
+        for look in &self.looks {
+            match *look {
+                Look::Own { from, guard, slot, spec } => {
                     let value = find(from, members);
                     keep(guard, value);
                     // SAFETY: a live object, or null; its class says what it is.
@@ -144,7 +144,7 @@ impl Steps {
                         block[usize::from(slot)].write(array.data as u64);
                     }
                 }
-                Step::Tensor { from, guard, slot } => {
+                Look::Tensor { from, guard, slot } => {
                     let value = find(from, members);
                     keep(guard, value);
                     // SAFETY: a live object, or null.
@@ -153,7 +153,7 @@ impl Steps {
                         None => return Ok(false),
                     }
                 }
-                Step::Guard { from, guard } => {
+                Look::Guard { from, guard } => {
                     let value = find(from, members);
                     keep(guard, value);
                     // SAFETY: a live object, or null.
@@ -163,7 +163,7 @@ impl Steps {
                         Verdict::Raise => return Err(PyErr::fetch(py)),
                     }
                 }
-                Step::Slot { from, guard, slot } => {
+                Look::Slot { from, guard, slot } => {
                     let (value, guard) = (find(from, members), &guards[usize::from(guard)]);
                     // SAFETY: the guard has passed.
                     match unsafe { call.slots[usize::from(slot)].1.pack(py, guard, value) } {
@@ -171,7 +171,7 @@ impl Steps {
                         Err(_) => return Ok(false),
                     }
                 }
-                Step::Object { argument, guard, table } => {
+                Look::Object { argument, guard, table } => {
                     let value = arguments[usize::from(argument)];
                     keep(guard, value);
                     // SAFETY: a live object.
