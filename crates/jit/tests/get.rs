@@ -219,7 +219,10 @@ fn compilers_that_need_each_other_do_not_wait_for_each_other() {
             scope.spawn(move || {
                 let nested = || {
                     barrier.wait();
-                    Ok(*fixture.get(other, &|| Ok(1)).unwrap().executable + 1)
+                    let needed = *fixture.get(other, &|| Ok(1)).unwrap().executable;
+                    // Until both have what they need, neither has what the other asks for.
+                    barrier.wait();
+                    Ok(needed + 1)
                 };
                 fixture.get(own, &nested).unwrap();
             });
