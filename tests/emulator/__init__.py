@@ -28,6 +28,14 @@ def real_nvrtc() -> dict[str, str]:
     return {} if found is None else {"KPE_NVRTC": found, "KPE_ARCHITECTURES": ARCHITECTURES}
 
 
+def kept() -> dict[str, str]:
+    """Return the environment variables that have compiled code kept for other processes, and for other runs."""
+    libraries = build()["KEYPRINT_CUDA_DRIVER"]
+    directory = Path(libraries).parent / "kept"
+    directory.mkdir(exist_ok=True)
+    return {"KPE_KEPT": str(directory)}
+
+
 def build() -> dict[str, str]:
     """Build the libraries, and return the environment variables that have them used."""
     digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in _SOURCES)).hexdigest()[:16]

@@ -1,6 +1,8 @@
 // What CUDA C++ has and plain C++ has not, for a thread that the emulated driver runs. Kernels are compiled with this
 // in front of them, and bound to the driver when they are loaded.
 
+#include <utility>
+
 typedef unsigned int kpe_u32;
 typedef unsigned long long kpe_u64;
 struct kpe_index { kpe_u32 x, y, z; };
@@ -12,6 +14,12 @@ struct kpe_state {
   int (*barrier)(int place, int yes);
   // Hands a value to the other threads of the block, at a place; returns that of another thread.
   kpe_u64 (*exchange)(int place, kpe_u64 value, kpe_u32 from);
+  // Lets others run: this thread waits for what another block does.
+  void (*spin)();
+  // Sets what decides about a loop of a graph.
+  void (*set_condition)(kpe_u64 handle, kpe_u32 value);
+  // A clock, which goes on by a lot whenever somebody looks at it.
+  long long clock;
 };
 static kpe_state *kpe;
 extern "C" __attribute__((visibility("default"))) void kpe_bind(kpe_state *state) { kpe = state; }
@@ -29,8 +37,12 @@ extern "C" __attribute__((visibility("default"))) void kpe_bind(kpe_state *state
 #define __syncthreads() kpe->barrier(__LINE__, 0)
 #define __syncthreads_or(yes) kpe->barrier(__LINE__, yes)
 #define __threadfence_system() ((void)0)
-// One for all threads of a block, which run one after the other on one stack of the host.
-#define __shared__ static
+#define __threadfence() ((void)0)
+#define KP_SPIN kpe->spin()
+#define clock64() (kpe->clock += 1 << 20)
+#define cudaGraphSetConditional(handle, value) kpe->set_condition(handle, value)
+// One for all threads of a block, which run one after the other on the host; the driver puts them aside for other blocks.
+#define __shared__ static __attribute__((section("kpe_shared")))
 #define memcpy __builtin_memcpy
 
 template <class T> static inline T kpe_shuffle(int place, T value, kpe_u32 step) {
@@ -83,3 +95,23 @@ static inline double fma(double x, double y, double z) { return __builtin_fma(x,
 static inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static inline double nan(const char *) { return __builtin_nan(""); }
 static inline float nanf(const char *) { return __builtin_nanf(""); }
+
+// Calls a kernel with its parameters, which lie one after the other, each at a multiple of 8 bytes.
+template <class... A, std::size_t... I>
+static inline void kpe_spread(void (*kernel)(A...), const char *p, std::index_sequence<I...>) {
+  const std::size_t sizes[] = {0, (sizeof(A) + 7) / 8 * 8 ...};
+  const auto at = [&](std::size_t which) {
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i <= which; ++i) offset += sizes[i];
+    return p + offset;
+  };
+  kernel(*(const A *)at(I)...);
+}
+template <class... A> static inline void kpe_call(void (*kernel)(A...), const void *p) {
+  kpe_spread(kernel, (const char *)p, std::index_sequence_for<A...>());
+}
+template <class... A> static inline kpe_u32 kpe_sizes(void (*)(A...), kpe_u32 *into) {
+  const kpe_u32 sizes[] = {(kpe_u32)sizeof(A)...};
+  for (std::size_t i = 0; i < sizeof...(A); ++i) into[i] = sizes[i];
+  return sizeof...(A);
+}

@@ -1,7 +1,8 @@
 // A stand-in for NVRTC: what it makes of CUDA C++ is a shared object that the emulated driver runs on the host.
 //
 // KPE_NVRTC_VERSION says what version this is: 129 for 12.9. With KPE_NVRTC, the path of the real one, every text is compiled
-// by that as well, for each of KPE_ARCHITECTURES: what it refuses is refused here.
+// by that as well, for each of KPE_ARCHITECTURES: what it refuses is refused here. What was compiled is kept in the
+// directory KPE_KEPT, if there is one, for other processes that compile the same.
 
 #include <cstdio>
 #include <cstdlib>
@@ -35,15 +36,22 @@ std::string read(const std::string &path) {
   return text.str();
 }
 
-// Functions that the driver calls: kernels with their slots behind a pointer, and what it must know of them.
+// Functions that the driver calls: kernels with what they are given behind a pointer, and what it must know of them.
 std::string entries(const std::string &source) {
-  std::string text = "\nextern \"C\" __global__ const unsigned long long kpe_bytes = sizeof(kp_slots);\n";
-  const bool waits = source.find("__syncthreads") != std::string::npos;
-  text += std::string("extern \"C\" __global__ const int kpe_waits = ") + (waits ? "1" : "0") + ";\n";
-  std::regex kernel("__global__ void [^(]*\\([0-9]+\\) (\\w+)\\(");
+  std::string text = R"(
+extern "C" char __start_kpe_shared[] __attribute__((weak)), __stop_kpe_shared[] __attribute__((weak));
+extern "C" __global__ char *kpe_shares(int at_end) { return at_end ? __stop_kpe_shared : __start_kpe_shared; }
+)";
+  std::regex kernel("__global__ void (?:__launch_bounds__\\([0-9]+\\) )?(\\w+)\\(");
   for (std::sregex_iterator at(source.begin(), source.end(), kernel), end; at != end; ++at) {
     const std::string name = (*at)[1];
-    text += "extern \"C\" __global__ void kpe_" + name + "(const void *p) { " + name + "(*(const kp_slots *)p); }\n";
+    const size_t begin = at->position(), close = source.find("\n}\n", begin);
+    const std::string body = source.substr(begin, close - begin);
+    bool waits = false;
+    for (const char *what : {"__syncthreads", "kp_block_", "kp_meet", "kp_ask("}) waits |= body.find(what) != std::string::npos;
+    text += "extern \"C\" __global__ const int kpe_waits_" + name + " = " + (waits ? "1" : "0") + ";\n";
+    text += "extern \"C\" __global__ void kpe_" + name + "(const void *p) { kpe_call(" + name + ", p); }\n";
+    text += "extern \"C\" __global__ unsigned kpe_sizes_" + name + "(unsigned *into) { return kpe_sizes(" + name + ", into); }\n";
   }
   return text;
 }
@@ -103,6 +111,28 @@ bool is_option(const char *option) {
 
 // Code by its text. Options do not count: in the real one, one of them does not.
 std::map<std::string, std::string> cached;
+
+// Code that another process compiled of the same text in the same way, if tests keep it.
+struct Kept {
+  std::string path, text;
+  Kept(const std::string &text) : text(text) {
+    const char *directory = getenv("KPE_KEPT");
+    if (directory) path = std::string(directory) + "/" + std::to_string(std::hash<std::string>()(text));
+  }
+  bool find(std::string &code) const {
+    if (path.empty() || read(path + ".cpp") != text) return false;
+    code = read(path + ".so");
+    return !code.empty();
+  }
+  void keep(const std::string &code) const {
+    if (path.empty()) return;
+    for (const auto &[end, bytes] : {std::pair{".so", &code}, {".cpp", &text}}) {
+      const std::string staged = path + end + "." + std::to_string(getpid());
+      std::ofstream(staged, std::ios::binary) << *bytes;
+      rename(staged.c_str(), (path + end).c_str());
+    }
+  }
+};
 }  // namespace
 
 extern "C" {
@@ -123,30 +153,34 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
       program->log = std::string("unknown option ") + options[at];
       return 5;
     }
-  program->log = objection(program->source);
-  if (!program->log.empty()) return 6;
   bool is_contracted = false, may_look = has_cache();
   for (int at = 0; at < count; ++at) {
     if (strcmp(options[at], "--fmad=true") == 0) is_contracted = true;
     if (strcmp(options[at], "--no-cache") == 0) may_look = false;
   }
   if (may_look && cached.count(program->source)) return program->code = cached[program->source], 0;
+  const std::string source = "#include \"" + directory() + "/device.h\"\n#line 1 \"kernel.cu\"\n" + program->source + entries(program->source);
+  const std::string flags = is_contracted ? "-ffp-contract=fast -mfma -fexpensive-optimizations" : "-ffp-contract=off";
+  const char *architectures = getenv("KPE_ARCHITECTURES");
+  const Kept kept("// " + flags + " " + (architectures ? architectures : "") + "\n" + source);
+  if (kept.find(program->code)) return 0;
+  program->log = objection(program->source);
+  if (!program->log.empty()) return 6;
   char base[] = "/tmp/kpe-XXXXXX";
   if (!mkdtemp(base)) return 1;
   const std::string text = std::string(base) + "/kernel.cpp", object = std::string(base) + "/kernel.so",
                     log = std::string(base) + "/log";
-  std::ofstream(text) << "#include \"" << directory() << "/device.h\"\n#line 1 \"kernel.cu\"\n"
-                      << program->source << entries(program->source);
+  std::ofstream(text) << source;
   const std::string command = "g++ -x c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden -fwrapv -fno-strict-aliasing "
                               "-w " +
-                              std::string(is_contracted ? "-ffp-contract=fast -mfma -fexpensive-optimizations" : "-ffp-contract=off") + " -o " +
-                              object + " " + text + " 2> " + log;
+                              flags + " -o " + object + " " + text + " 2> " + log;
   const int status = system(command.c_str());
   program->log = read(log);
   program->code = read(object);
   if (may_look) cached[program->source] = program->code;
   for (const std::string &path : {text, object, log}) unlink(path.c_str());
   rmdir(base);
+  if (status == 0) kept.keep(program->code);
   return status == 0 ? 0 : 6;
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use keyprint_lang::graph::rematerialised;
-use keyprint_lang::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kind, LocalId, Place, Statement};
+use keyprint_lang::ir::{ArrayId, Block, Checkpoint, DoWhile, Expr, Kernel, Kind, LocalId, Place, Statement};
 
 use crate::abi::Status;
 use crate::statement::{Role, Writer, needs_failure, needs_random};
@@ -49,20 +49,9 @@ impl Writer<'_> {
         }
         let mut row: Vec<&Statement> = Vec::new();
         for statement in &block.statements {
-            let is_open = match &statement.kind {
-                Kind::Checkpoint(_) => true,
-                Kind::DoWhile(do_while) => !labels_in(&do_while.body).is_empty(),
-                kind => kind.sets().is_some_and(|id| self.rematerialised.contains(&id)),
-            };
-            if is_open {
+            if is_open(&statement.kind, &self.rematerialised) {
                 // What is wrong with something that is made again is wrong then, too: its checks are before it.
-                let is_own = |earlier: &&Statement| match &earlier.kind {
-                    Kind::Check { condition, site, .. } => {
-                        is_known(condition, &self.rematerialised)
-                            && !self.kernel.sites[*site as usize].text.starts_with("assert")
-                    }
-                    _ => false,
-                };
+                let is_own = |earlier: &&Statement| is_own_check(self.kernel, earlier, &self.rematerialised);
                 let many = row.iter().rev().take_while(|earlier| is_own(earlier)).count();
                 let checks = row.split_off(row.len() - many);
                 self.row(&std::mem::take(&mut row));
@@ -134,7 +123,7 @@ impl Writer<'_> {
     }
 
     /// The number in an array without dimensions.
-    fn number_in(&mut self, array: ArrayId) -> String {
+    pub(crate) fn number_in(&mut self, array: ArrayId) -> String {
         self.place(&Place { array, index: Vec::new(), lane: None })
     }
 
@@ -189,6 +178,36 @@ impl Writer<'_> {
     }
 }
 
+/// Whether a statement is looked at wherever a launch begins: one may begin in it, or it is made again.
+fn is_open(kind: &Kind, rematerialised: &BTreeSet<LocalId>) -> bool {
+    match kind {
+        Kind::Checkpoint(_) => true,
+        Kind::DoWhile(do_while) => !labels_in(&do_while.body).is_empty(),
+        kind => kind.sets().is_some_and(|id| rematerialised.contains(&id)),
+    }
+}
+
+/// Whether a statement is a check that is the same wherever a launch begins, and none of the program's own.
+fn is_own_check(kernel: &Kernel, statement: &Statement, rematerialised: &BTreeSet<LocalId>) -> bool {
+    match &statement.kind {
+        Kind::Check { condition, site, .. } => {
+            is_known(condition, rematerialised) && !kernel.sites[*site as usize].text.starts_with("assert")
+        }
+        _ => false,
+    }
+}
+
+/// Whether the first of these statements is such a check, of something right behind it.
+pub(crate) fn belongs_to_next(
+    kernel: &Kernel,
+    statements: &[Statement],
+    rematerialised: &BTreeSet<LocalId>,
+) -> bool {
+    let is_own = |statement: &&Statement| is_own_check(kernel, statement, rematerialised);
+    let many = statements.iter().take_while(is_own).count();
+    many > 0 && statements.get(many).is_some_and(|next| is_open(&next.kind, rematerialised))
+}
+
 /// Whether an expression is the same wherever a launch begins.
 fn is_known(expr: &Expr, rematerialised: &BTreeSet<LocalId>) -> bool {
     !expr.any(&mut |inner| match inner {
@@ -205,7 +224,7 @@ fn has_loops(body: &Block) -> bool {
 }
 
 /// The labels in a piece of a graph, in order.
-fn labels_in(body: &Block) -> Vec<u32> {
+pub(crate) fn labels_in(body: &Block) -> Vec<u32> {
     let mut labels = Vec::new();
     body.each(&mut |statement| {
         if let Kind::Checkpoint(checkpoint) = &statement.kind {

@@ -51,6 +51,8 @@ pub(crate) struct Writer<'k> {
     pub(crate) left_scopes: BTreeSet<ScopeId>,
     /// Whether a kernel may end before its last task on a device.
     pub(crate) ends_early: bool,
+    /// Whether what is being written is part of a graph on a device.
+    pub(crate) in_device_graph: bool,
     /// What is printed on a device, in the order of the text.
     pub(crate) prints: Vec<Vec<PrintPart>>,
     /// Where things are in what a device writes for the host.
@@ -86,6 +88,7 @@ impl<'k> Writer<'k> {
             bins: None,
             left_scopes: BTreeSet::new(),
             ends_early: false,
+            in_device_graph: false,
             prints: Vec::new(),
             mail: MailPlan::default(),
             hoisted: BTreeSet::new(),
@@ -507,6 +510,9 @@ impl<'k> Writer<'k> {
         self.push(&format!("const u64 kp_values[] = {{{items}}};"));
         if self.role == Role::Device {
             self.push(&format!("kp_fail(kp_failure, {site}, {count}, \"{kinds}\", kp_values);"));
+            if self.in_device_graph {
+                self.push("kp_g->ended = 1;");
+            }
             self.push("goto kp_over;");
             self.level -= 1;
             return self.push("}");
@@ -624,7 +630,7 @@ fn comment(text: &str) -> String {
 
 /// Locals of a block that are declared where they are set: right in the block, before anything else
 /// mentions them.
-fn first_sets(block: &Block) -> BTreeSet<LocalId> {
+pub(crate) fn first_sets(block: &Block) -> BTreeSet<LocalId> {
     // Scopes are jumped out of: what is declared behind a jump must be declared before it.
     if block.statements.iter().any(|statement| matches!(statement.kind, Kind::Scope(..) | Kind::Leave(_))) {
         return BTreeSet::new();

@@ -8,6 +8,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmemoryPool};
 
 use crate::driver::{Driver, driver, is_forked};
 use crate::error::{CudaError, is_fatal, words};
+use crate::graph::way::Costs;
 use crate::mail::{Failed, Mailbox, Pending};
 
 /// More devices than this are not looked at.
@@ -15,6 +16,7 @@ const MOST_DEVICES: usize = 64;
 
 /// Attributes of devices, as the driver numbers them.
 const MULTIPROCESSORS: c_int = 16;
+const COOPERATION: c_int = 95;
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
@@ -35,7 +37,7 @@ pub struct Device {
     /// How many multiprocessors it has.
     pub multiprocessors: u32,
     pub(crate) driver: &'static Driver,
-    context: CUcontext,
+    pub(crate) context: CUcontext,
     pool: CUmemoryPool,
     /// The code after which nothing works any more; 0 if there was none.
     lost: AtomicU32,
@@ -50,6 +52,14 @@ pub struct Device {
     pub(crate) waited_elsewhere: AtomicU64,
     /// Whether others know addresses of arrays of our own: they may be at work on them.
     pub(crate) is_shared: AtomicBool,
+    /// Whether blocks of one launch can wait for each other.
+    has_cooperation: bool,
+    /// How many graphs were launched.
+    launched: AtomicU64,
+    /// The number of the last of them that was called off, in memory of the host that devices read.
+    stop: OnceLock<usize>,
+    /// What ways to launch graphs cost here.
+    costs: Mutex<Option<Costs>>,
 }
 
 // SAFETY: the driver's handles may be used by any thread.
@@ -210,6 +220,10 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         elsewhere: AtomicU64::new(0),
         waited_elsewhere: AtomicU64::new(0),
         is_shared: AtomicBool::new(false),
+        has_cooperation: attribute(driver, handle, COOPERATION).is_ok_and(|has| has != 0),
+        launched: AtomicU64::new(0),
+        stop: OnceLock::new(),
+        costs: Mutex::new(None),
     };
     Ok(DEVICES[ordinal as usize].get_or_init(|| device))
 }
@@ -284,6 +298,43 @@ impl Device {
         let code = self.lost.load(Ordering::Relaxed);
         let (name, text) = words(self.driver, code);
         CudaError::Lost { device: self.ordinal, code, name, text }
+    }
+
+    pub(crate) fn has_cooperation(&self) -> bool {
+        self.has_cooperation
+    }
+
+    /// What ways to launch graphs cost here: as was measured, or about what is usual.
+    #[must_use]
+    pub fn costs(&self) -> Costs {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_default()
+    }
+
+    /// Says what they cost.
+    pub fn set_costs(&self, costs: Costs) {
+        *self.costs.lock().unwrap_or_else(PoisonError::into_inner) = Some(costs);
+    }
+
+    /// The number of the next launch of a graph, and the address of that of the last one that was called off.
+    pub(crate) fn next_launch(&self) -> Result<(u64, u64), CudaError> {
+        let stop = match self.stop.get() {
+            Some(stop) => *stop,
+            None => {
+                let word = crate::mail::allocate(self, 1)?;
+                // SAFETY: it was just allocated, and lives as long as the process.
+                unsafe { word.write_volatile(0) };
+                *self.stop.get_or_init(|| word as usize)
+            }
+        };
+        Ok((self.launched.fetch_add(1, Ordering::Relaxed) + 1, stop as u64))
+    }
+
+    /// Has loops of graphs that were launched end after their turn.
+    pub(crate) fn call_off(&self) {
+        if let Some(stop) = self.stop.get() {
+            // SAFETY: allocated above, and never given back; devices only read it.
+            unsafe { (*stop as *mut u64).write_volatile(self.launched.load(Ordering::Relaxed)) };
+        }
     }
 
     /// Gives memory back that nothing uses.

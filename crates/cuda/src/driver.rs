@@ -8,6 +8,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUfunction, CUmemoryPool
 use libloading::Library;
 
 use crate::error::{CudaError, of_loader};
+use crate::graph::driver::GraphDriver;
 
 /// The address of something in the memory of a device.
 pub type DevicePointer = u64;
@@ -22,6 +23,8 @@ macro_rules! functions {
         #[allow(missing_docs, reason = "they are what the driver calls them")]
         pub struct Driver {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> u32,)*
+            /// What it knows of graphs.
+            pub(crate) graphs: Option<GraphDriver>,
             /// The version that it says it is.
             pub version: c_int,
         }
@@ -30,6 +33,7 @@ macro_rules! functions {
             Ok(Driver {
                 // SAFETY: the driver's functions of these names have these types.
                 $($name: unsafe { symbol(library, $symbol, version)? },)*
+                graphs: GraphDriver::open(library, version),
                 version,
             })
         }
@@ -56,12 +60,15 @@ functions! {
     active_blocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor" (*mut c_int, CUfunction, c_int, usize);
     launch = "cuLaunchKernel"
         (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
+    launch_cooperative = "cuLaunchCooperativeKernel"
+        (CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void);
     wait_for_stream = "cuStreamSynchronize" (CUstream);
     query_stream = "cuStreamQuery" (CUstream);
     wait_for_event = "cuStreamWaitEvent" (CUstream, CUevent, c_uint);
     is_capturing = "cuStreamIsCapturing" (CUstream, *mut c_int);
     create_event = "cuEventCreate" (*mut CUevent, c_uint);
     record_event = "cuEventRecord" (CUevent, CUstream);
+    query_event = "cuEventQuery" (CUevent);
     wait_until = "cuEventSynchronize" (CUevent);
     elapsed = "cuEventElapsedTime" (*mut f32, CUevent, CUevent);
     destroy_event = "cuEventDestroy_v2" (CUevent);

@@ -2,8 +2,8 @@
 //!
 //! Nothing here is linked against CUDA: [`driver`] opens the driver when it is first asked for, [`nvrtc`] the compiler.
 //! A [`device`] has its primary context, which it shares with every other library of the process; [`memory`] is
-//! allocated in stream order; a [`program`] is a kernel that was loaded, and launches its tasks; [`mail`] is what a
-//! device writes for the host; [`wait`] waits for it; [`stage`] takes arrays of the host along; [`profile`] times
+//! allocated in stream order; a [`program`] is a kernel that was loaded, and launches its tasks, those of a [`graph`] in
+//! several ways; [`mail`] is what a device writes for the host; [`wait`] waits for it; [`stage`] takes arrays of the host along; [`profile`] times
 //! launches, and [`cubin`] reads what code says of itself.
 //!
 //! # Invariants
@@ -18,6 +18,7 @@ pub mod cubin;
 pub mod device;
 pub mod driver;
 pub mod error;
+pub mod graph;
 pub mod mail;
 pub mod memory;
 pub mod nvrtc;

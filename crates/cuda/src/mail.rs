@@ -18,6 +18,16 @@ const SMALL: usize = 64;
 /// Memory that all contexts know, by the same address.
 const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 
+/// Allocates words of the host that devices read and write, by the same address.
+pub(crate) fn allocate(device: &Device, count: usize) -> Result<*mut u64, CudaError> {
+    let _entered = device.enter()?;
+    let mut words = std::ptr::null_mut();
+    // SAFETY: the driver sets the address.
+    let code = unsafe { (device.driver.allocate_host)(&raw mut words, count * 8, PORTABLE_AND_MAPPED) };
+    device.check("allocating memory of the host", code)?;
+    Ok(words.cast())
+}
+
 /// Words of the host that a device writes to.
 pub struct Mailbox {
     device: &'static Device,
@@ -41,6 +51,10 @@ impl Mailbox {
             None => Self::allocated(device, needed)?,
         };
         let heads = [(plan.fails, plan.failure()), (plan.prints, plan.printed())];
+        for at in 0..plan.results {
+            // SAFETY: inside of the words; no device knows of them.
+            unsafe { *mailbox.words.add(at) = 0 };
+        }
         for (_, at) in heads.into_iter().filter(|(is_there, _)| *is_there) {
             // SAFETY: inside of the words; no device knows of them.
             unsafe { *mailbox.words.add(at) = 0 };
@@ -49,12 +63,7 @@ impl Mailbox {
     }
 
     fn allocated(device: &'static Device, count: usize) -> Result<Self, CudaError> {
-        let _entered = device.enter()?;
-        let mut words = std::ptr::null_mut();
-        // SAFETY: the driver sets the address.
-        let code = unsafe { (device.driver.allocate_host)(&raw mut words, count * 8, PORTABLE_AND_MAPPED) };
-        device.check("allocating memory of the host", code)?;
-        Ok(Self { device, words: words.cast(), count })
+        Ok(Self { device, words: allocate(device, count)?, count })
     }
 
     /// Where a device finds it.

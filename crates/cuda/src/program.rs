@@ -13,10 +13,12 @@ use keyprint_runtime::{failure, random};
 use crate::device::Device;
 use crate::driver::if_open;
 use crate::error::CudaError;
+use crate::graph::Graph;
+use crate::graph::way::{Choice, Way};
 use crate::mail::{Mailbox, Pending};
 use crate::memory::DeviceMemory;
 use crate::profile;
-use crate::stream::Stream;
+use crate::stream::{Event, Stream};
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
@@ -52,13 +54,15 @@ pub struct Program {
     /// How it is launched.
     pub plan: LaunchPlan,
     module: CUmodule,
-    tasks: Vec<Ready>,
+    pub(crate) tasks: Vec<Ready>,
+    /// How its tasks are launched, if it is a graph.
+    graph: Option<Graph>,
     is_plain: bool,
 }
 
 /// A task that can be launched.
-struct Ready {
-    function: CUfunction,
+pub(crate) struct Ready {
+    pub(crate) function: CUfunction,
     /// How many blocks the device runs at a time.
     resident: u32,
     extent: Extent,
@@ -106,13 +110,14 @@ pub enum Outcome {
 
 /// A grid of blocks of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Grid {
-    blocks: (u32, u32, u32),
-    threads: (u32, u32),
+pub(crate) struct Grid {
+    pub(crate) blocks: (u32, u32, u32),
+    pub(crate) threads: (u32, u32),
 }
 
 impl Program {
-    /// Loads a kernel.
+    /// Loads a kernel. For a graph, `conditions` is code that decides about its loops, and `way` the only way that it is
+    /// to be launched in.
     ///
     /// # Errors
     ///
@@ -121,7 +126,9 @@ impl Program {
         device: &'static Device,
         name: &str,
         code: &[u8],
+        conditions: Option<&[u8]>,
         plan: LaunchPlan,
+        way: Option<Way>,
     ) -> Result<Self, CudaError> {
         let _entered = device.enter()?;
         let most = if device.driver.version >= LARGE_SINCE { LARGE } else { SMALL };
@@ -135,8 +142,8 @@ impl Program {
         // SAFETY: the code is whole, as whoever has verified it says.
         let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
         device.check("loading a kernel", status)?;
-        let mut program =
-            Self { device, name: name.to_owned(), plan, module, tasks: Vec::new(), is_plain: false };
+        let (name, tasks) = (name.to_owned(), Vec::new());
+        let mut program = Self { device, name, plan, module, tasks, graph: None, is_plain: false };
         for task in &program.plan.tasks {
             let name = CString::new(task.name.as_str())
                 .map_err(|_| CudaError::Other("a task without a name".into()))?;
@@ -153,8 +160,11 @@ impl Program {
             let extent = Extent::of(task, resident);
             program.tasks.push(Ready { function, resident, extent });
         }
-        let LaunchPlan { checks, random, frame, mail, .. } = &program.plan;
-        program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty();
+        if let Some(graph) = &program.plan.graph {
+            program.graph = Some(Graph::load(device, module, &program.plan, graph, conditions, way)?);
+        }
+        let LaunchPlan { checks, random, frame, mail, graph, .. } = &program.plan;
+        program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty() && graph.is_none();
         Ok(program)
     }
 
@@ -198,7 +208,13 @@ impl Program {
     /// Whether a launch waits for the device.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.plan.mail.results > 0 || self.plan.mail.prints
+        self.plan.mail.results > 0 || self.plan.mail.prints || self.graph.as_ref().is_some_and(Graph::waits)
+    }
+
+    /// In which way the last launch of a graph was launched, and why; nothing if there was none.
+    #[must_use]
+    pub fn last_choice(&self) -> Option<Choice> {
+        self.graph.as_ref().and_then(Graph::last_choice)
     }
 
     /// Launches the tasks on a stream. `slots` has room for those that are added here; `owner` is asked for what comes
@@ -230,7 +246,11 @@ impl Program {
         if self.plan.random {
             slots[self.plan.key_slot()] = random::launch();
         }
-        if self.plan.frame == 0 && self.plan.mail.is_empty() {
+        if self.plan.graph.is_some() {
+            // Whoever packs the slots has put it behind them.
+            slots[self.plan.from_slot()] = slots[self.plan.slots];
+        }
+        if self.plan.mail.is_empty() && (self.plan.frame == 0 || self.graph.is_some()) {
             self.submit(slots, stream)?;
             return Ok(Outcome::Done);
         }
@@ -253,7 +273,9 @@ impl Program {
             ));
         }
         let frame = match self.plan.frame {
+            // Graphs have theirs elsewhere.
             0 => None,
+            _ if self.graph.is_some() => None,
             bytes => Some(DeviceMemory::zeroed(device, bytes, stream)?),
         };
         slots[self.plan.frame_slot()] = frame.as_ref().map_or(0, DeviceMemory::address);
@@ -265,7 +287,7 @@ impl Program {
         slots[self.plan.mail_slot()] = mailbox.address();
         self.submit(slots, stream)?;
         drop(frame);
-        if !self.waits() {
+        if self.plan.mail.results == 0 && !self.plan.mail.prints {
             let too_many = {
                 let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);
                 pending.push(Pending { mailbox, plan: self.plan.mail, printed: None, owner: owner() });
@@ -276,7 +298,9 @@ impl Program {
             }
             return Ok(Outcome::Done);
         }
-        if let Err(error) = device.wait_for(stream) {
+        // What others put on the stream meanwhile is not waited for.
+        let waited = Event::on(device, stream).and_then(|event| device.wait_for_event(&event));
+        if let Err(error) = waited {
             // The device may write to it yet.
             let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);
             let printed = self.plan.mail.prints.then(|| Box::new(self.plan.clone()));
@@ -306,33 +330,64 @@ impl Program {
 
     #[inline]
     fn submit_tasks(&self, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
-        for (at, task) in self.tasks.iter().enumerate() {
-            let grid = match task.extent {
-                Extent::Fixed(grid) => Some(grid),
-                Extent::Slot(at) => Grid::row(slots[at] as i64),
-                Extent::Planned => Grid::of(&self.plan.tasks[at], task.resident, slots),
-            };
-            let Some(grid) = grid else { return Err(too_many()) };
+        if let Some(graph) = &self.graph {
+            // SAFETY: whoever launches has said what the slots are.
+            return unsafe { graph.launch(self, slots, stream) };
+        }
+        for at in 0..self.tasks.len() {
+            let grid = self.grid(at, slots)?;
             let mut parameters: [*mut c_void; 1] = [slots.as_mut_ptr().cast()];
-            // SAFETY: the function takes as many slots as there are, by value; whoever made the stream keeps it.
-            let code = unsafe {
-                (self.device.driver.launch)(
-                    task.function,
-                    grid.blocks.0,
-                    grid.blocks.1,
-                    grid.blocks.2,
-                    grid.threads.0,
-                    grid.threads.1,
-                    1,
-                    0,
-                    stream.handle(),
-                    parameters.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                )
-            };
-            self.device.check("launching a kernel", code)?;
+            self.device.launch_function(self.tasks[at].function, grid, stream, &mut parameters)?;
         }
         Ok(())
+    }
+
+    /// The grid of a task.
+    #[inline]
+    fn grid(&self, at: usize, slots: &[u64]) -> Result<Grid, CudaError> {
+        let task = &self.tasks[at];
+        let grid = match task.extent {
+            Extent::Fixed(grid) => Some(grid),
+            Extent::Slot(at) => Grid::row(slots[at] as i64),
+            Extent::Planned => Grid::of(&self.plan.tasks[at], task.resident, slots),
+        };
+        grid.ok_or_else(too_many)
+    }
+
+    /// The grids of all tasks.
+    pub(crate) fn grids(&self, slots: &[u64]) -> Result<Vec<Grid>, CudaError> {
+        (0..self.tasks.len()).map(|at| self.grid(at, slots)).collect()
+    }
+}
+
+impl Device {
+    /// Launches a function of a loaded module, which takes these parameters.
+    #[inline]
+    pub(crate) fn launch_function(
+        &self,
+        function: CUfunction,
+        grid: Grid,
+        stream: Stream,
+        parameters: &mut [*mut c_void],
+    ) -> Result<(), CudaError> {
+        // SAFETY: the parameters are those of the function, as many as it has, and are copied; whoever made the stream
+        // keeps it.
+        let code = unsafe {
+            (self.driver.launch)(
+                function,
+                grid.blocks.0,
+                grid.blocks.1,
+                grid.blocks.2,
+                grid.threads.0,
+                grid.threads.1,
+                1,
+                0,
+                stream.handle(),
+                parameters.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.check("launching a kernel", code)
     }
 }
 
@@ -350,6 +405,9 @@ impl Drop for Program {
         // SAFETY: loaded when this was made, and nothing runs it any more.
         unsafe {
             (self.device.driver.synchronize)();
+            if let Some(graph) = self.graph.take() {
+                graph.unload(self.device);
+            }
             (self.device.driver.unload_module)(self.module);
         }
     }
@@ -362,6 +420,16 @@ impl Grid {
         let blocks = (count.max(1) as u64).div_ceil(u64::from(BLOCK));
         let across = u32::try_from(blocks).ok().filter(|across| *across <= MOST_ACROSS)?;
         Some(Self { blocks: (across, 1, 1), threads: (BLOCK, 1) })
+    }
+
+    /// The same with a few more blocks, so that graphs for almost the same sizes are the same: an eighth more at most.
+    pub(crate) fn rounded(self) -> Self {
+        let up = |count: u32, most: u32| match count.checked_ilog2() {
+            Some(bits) if bits > 3 => count.next_multiple_of(1 << (bits - 3)).min(most.max(count)),
+            _ => count,
+        };
+        let (x, y, z) = self.blocks;
+        Self { blocks: (up(x, MOST_ACROSS), up(y, MOST_DOWN), up(z, MOST_DOWN)), threads: self.threads }
     }
 
     /// The grid for a task; nothing if no grid is large enough.
@@ -417,14 +485,27 @@ mod tests {
 
     fn grid(counts: &[i64], is_covered: bool) -> Option<Grid> {
         let counts = counts.iter().map(|count| Count(vec![Step::Number(*count)])).collect();
-        Grid::of(&TaskPlan { name: String::new(), counts, is_covered, goes_on: false }, 1000, &[])
+        Grid::of(&TaskPlan { name: String::new(), counts, is_covered, goes_on: false, cost: 1 }, 1000, &[])
+    }
+
+    #[test]
+    fn graphs_for_almost_the_same_sizes_are_the_same() {
+        let rounded = |x: u32, y: u32| Grid { blocks: (x, y, 1), threads: (256, 1) }.rounded().blocks;
+        assert_eq!(rounded(1, 15), (1, 15, 1));
+        assert_eq!(rounded(16, 17), (16, 18, 1));
+        assert_eq!(rounded(1000, 65_535), (1024, 65_535, 1));
+        assert_eq!(rounded(MOST_ACROSS, 1), (MOST_ACROSS, 1, 1));
+        for count in 1..5000 {
+            let (up, ..) = rounded(count, 1);
+            assert!(up >= count && up <= count + count / 8, "{count}: {up}");
+        }
     }
 
     #[test]
     fn threads_go_on_to_other_rows_if_there_are_many() {
         let grid = |rows: i64, columns: i64| {
             let counts = [rows, columns].map(|count| Count(vec![Step::Number(count)])).to_vec();
-            let plan = TaskPlan { name: String::new(), counts, is_covered: true, goes_on: true };
+            let plan = TaskPlan { name: String::new(), counts, is_covered: true, goes_on: true, cost: 1 };
             Grid::of(&plan, 1000, &[]).unwrap().blocks
         };
         assert_eq!(grid(64, 64), (1, 16, 1));
@@ -469,6 +550,7 @@ mod tests {
             counts: steps.into_iter().map(Count).collect(),
             is_covered,
             goes_on: false,
+            cost: 1,
         };
         let (row, fixed) = (vec![Step::Slot(1)], vec![Step::Number(700)]);
         for number in [-1, 0, 1, 256, 257, 1 << 33, i64::MAX] {
@@ -495,6 +577,7 @@ mod tests {
             counts: vec![Count::default()],
             is_covered: false,
             goes_on: false,
+            cost: 1,
         };
         let expected = Grid { blocks: (1000, 1, 1), threads: (256, 1) };
         assert_eq!(Grid::of(&unknown, 1000, &[]), Some(expected));

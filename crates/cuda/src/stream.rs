@@ -56,6 +56,15 @@ impl Event {
         }
     }
 
+    /// One that can be waited for.
+    pub(crate) fn on(device: &'static Device, stream: Stream) -> Result<Self, CudaError> {
+        Self::record(device, stream, WITHOUT_TIME)
+    }
+
+    pub(crate) fn handle(&self) -> CUevent {
+        self.handle
+    }
+
     /// One that says when the stream got to it.
     pub(crate) fn timed(device: &'static Device, stream: Stream) -> Result<Self, CudaError> {
         Self::record(device, stream, 0)

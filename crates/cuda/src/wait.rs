@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::device::Device;
 use crate::error::CudaError;
-use crate::stream::Stream;
+use crate::stream::{Event, Stream};
 
 /// The driver's code for a stream that has work.
 const NOT_READY: u32 = 600;
@@ -31,19 +31,33 @@ pub fn set_go_on(ask: fn() -> bool) {
     let _ = GO_ON.set(ask);
 }
 
-fn go_on() -> Result<(), CudaError> {
-    if GO_ON.get().is_none_or(|ask| ask()) { Ok(()) } else { Err(CudaError::Interrupted) }
-}
-
 impl Device {
+    /// Asks whether to go on. Whoever does not want to wait any more does not want loops that may never end either.
+    fn go_on(&self) -> Result<(), CudaError> {
+        if GO_ON.get().is_none_or(|ask| ask()) {
+            return Ok(());
+        }
+        self.call_off();
+        Err(CudaError::Interrupted)
+    }
+
     /// Waits for what was put on a stream; the device is in use.
     ///
     /// # Errors
     ///
-    /// If the device failed, or waiting was called off: the device goes on then.
+    /// If the device failed, or waiting was called off: the device goes on then, but for loops of graphs.
     pub fn wait_for(&self, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: whoever made the stream keeps it.
-        let ask = || unsafe { (self.driver.query_stream)(stream.handle()) };
+        self.ask_until_done(|| unsafe { (self.driver.query_stream)(stream.handle()) })
+    }
+
+    /// Waits for what was put on a stream before an event, whatever others put there since.
+    pub(crate) fn wait_for_event(&self, event: &Event) -> Result<(), CudaError> {
+        // SAFETY: the event exists.
+        self.ask_until_done(|| unsafe { (self.driver.query_event)(event.handle()) })
+    }
+
+    fn ask_until_done(&self, ask: impl Fn() -> u32) -> Result<(), CudaError> {
         let mut code = ask();
         if code == NOT_READY {
             let begun = Instant::now();
@@ -52,7 +66,7 @@ impl Device {
                 let now = Instant::now();
                 if now - asked >= PATIENCE {
                     asked = now;
-                    go_on()?;
+                    self.go_on()?;
                 }
                 let taken = now - begun;
                 if taken > SPIN {
@@ -82,7 +96,7 @@ impl Device {
                 match receive.recv_timeout(PATIENCE) {
                     Ok(waited) => break waited,
                     Err(RecvTimeoutError::Disconnected) => break self.wait_for_context(),
-                    Err(RecvTimeoutError::Timeout) => go_on()?,
+                    Err(RecvTimeoutError::Timeout) => self.go_on()?,
                 }
             }
         };

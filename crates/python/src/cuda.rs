@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keyprint_codegen::Status;
-use keyprint_codegen::cuda::LaunchPlan;
+use keyprint_codegen::cuda::{CONDITIONS, LaunchPlan};
+use keyprint_cuda::graph::way::{Cost, Costs, Way};
 use keyprint_cuda::nvrtc::{self, Nvrtc};
 use keyprint_cuda::program::Program;
 use keyprint_cuda::{CudaError, device, driver, mail, profile, wait};
@@ -208,20 +209,53 @@ impl DeviceProgram {
     }
 }
 
-/// Loads a kernel from verified bytes, with the plan that came with it.
+/// Code that decides about loops of graphs on a device, as CUDA C++: the same for all kernels.
 #[pyfunction]
-#[pyo3(signature = (name, code, plan, ordinal, /))]
+pub(crate) fn _graph_conditions() -> &'static str {
+    CONDITIONS
+}
+
+/// Loads a kernel from verified bytes, with the plan that came with it. For a graph, `conditions` is what decides about
+/// its loops, and `way` the only way in which it is launched.
+#[pyfunction]
+#[pyo3(signature = (name, code, conditions, plan, ordinal, way, /))]
 pub(crate) fn _load_program(
     py: Python<'_>,
     name: &str,
     code: &[u8],
+    conditions: Option<&[u8]>,
     plan: &str,
     ordinal: u32,
+    way: Option<&str>,
 ) -> PyResult<DeviceProgram> {
     let plan: LaunchPlan = serde_json::from_str(plan).map_err(|error| {
         PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}"))
     })?;
-    let program = py.detach(|| Program::load(open_device(ordinal)?, name, code, plan));
+    let way =
+        way.map(|name| Way::of_name(name).ok_or_else(|| PyValueError::new_err("no such way"))).transpose()?;
+    let program = py.detach(|| Program::load(open_device(ordinal)?, name, code, conditions, plan, way));
     let program = program.map_err(|error| device_error(py, &error))?;
     Ok(DeviceProgram { program: Arc::new(program) })
+}
+
+/// The way of a launch, why, blocks and threads, and what ways were expected to take.
+type ChoiceText = (&'static str, &'static str, (u32, u32), [Option<f64>; 3]);
+
+/// In which way the last launch of a graph was launched; nothing if there was none.
+#[pyfunction]
+#[pyo3(signature = (program, /))]
+pub(crate) fn _graph_choice(program: &DeviceProgram) -> Option<ChoiceText> {
+    let choice = program.program.last_choice()?;
+    Some((choice.way.name(), choice.why.words(), choice.grid, choice.expected))
+}
+
+/// Says what ways to launch graphs cost on a device, in nanoseconds: a launch, a task, a nanosecond of work of a CPU;
+/// of one block, of several, of nodes.
+#[pyfunction]
+#[pyo3(signature = (ordinal, costs, /))]
+pub(crate) fn _set_graph_costs(py: Python<'_>, ordinal: u32, costs: [(f64, f64, f64); 3]) -> PyResult<()> {
+    let device = py.detach(|| open_device(ordinal)).map_err(|error| device_error(py, &error))?;
+    let [block, blocks, nodes] = costs.map(|(launch, task, work)| Cost { launch, task, work });
+    device.set_costs(Costs { block, blocks, nodes });
+    Ok(())
 }

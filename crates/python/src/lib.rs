@@ -46,8 +46,8 @@ mod _native {
     use crate::compile_time::{AnnotationValue, CompileTimeValue, FunctionValue, ParameterValue};
     #[pymodule_export]
     use crate::cuda::{
-        _begin_profile, _cuda_capability, _cuda_devices, _end_profile, _load_program, _nvrtc_compile,
-        _nvrtc_find, _nvrtc_version, DeviceProgram, sync,
+        _begin_profile, _cuda_capability, _cuda_devices, _end_profile, _graph_choice, _graph_conditions,
+        _load_program, _nvrtc_compile, _nvrtc_find, _nvrtc_version, _set_graph_costs, DeviceProgram, sync,
     };
     #[pymodule_export]
     use crate::describe::Description;

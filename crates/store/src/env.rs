@@ -139,6 +139,13 @@ pub const DUMP: Variable = Variable {
            PTX, the code, and its instructions (`.sass`) if there is an `nvdisasm`",
 };
 
+/// How graphs are launched on a device.
+pub const GRAPH: Variable = Variable {
+    name: "KEYPRINT_GRAPH",
+    does: "how graphs are launched on a device, unless the kernel says so: `fused`, `nodes` or `host`; otherwise in the \
+           way that is expected to take the least time",
+};
+
 /// How many threads work on a loop.
 pub const THREADS: Variable = Variable {
     name: "KEYPRINT_THREADS",
@@ -157,6 +164,7 @@ pub const ALL: &[Variable] = &[
     DISABLE,
     DUMP,
     EXPLAIN,
+    GRAPH,
     LOG,
     NVRTC,
     READONLY,

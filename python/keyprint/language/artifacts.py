@@ -26,11 +26,12 @@ __all__ = ["TOOL", "compile_kernel", "load_kernel"]
 
 #: The version of what is kept with compiled code. Whoever changes what is compiled or kept (`compile_kernel`,
 #: `load_kernel`, `compile/host.py`) raises it; the native compiler is part of keys by its own digest.
-_RECORD = 4
+_RECORD = 5
 
-#: The parts of artifacts: code for the CPU, code for a device.
+#: The parts of artifacts: code for the CPU, code for a device, and what decides about loops there.
 _SHARED_OBJECT = "kernel.so"
 _CUBIN = "kernel.cubin"
+_CONDITIONS = "conditions.cubin"
 
 #: What compiled kernels are made by: another version of the compiler, or of what it keeps, shares nothing with this
 #: one.
@@ -49,14 +50,6 @@ def compile_kernel(
     identity, device = _identity_and_device(specialization.target)
     arch, _, compiler, flags, (default_int, default_float, debug) = identity
     is_cuda = arch == "cuda"
-    if is_cuda and variant[0]:
-        raise make_kernel_error(
-            "graph",
-            f"`{dispatcher.name}` is a graph, and graphs run on the CPU",
-            "pass arrays that are on the CPU, or leave out `graph=True`",
-            [],
-            [],
-        )
     host = Host(dispatcher.options.rules.sources, device)
     given = []
     for name, argument in specialization.arguments.items():
@@ -81,10 +74,12 @@ def compile_kernel(
     if dump:
         _dump(dump, specialization, code)
     if is_cuda:
-        from .compile.cuda import compile_cuda, disassembled
+        from .compile.cuda import compile_conditions, compile_cuda, disassembled
 
         cubin, ptx = compile_cuda(code.text, compiler, flags)
         parts = {_CUBIN: cubin}
+        if code.graph is not None and code.graph["loops"]:
+            parts[_CONDITIONS] = compile_conditions(compiler, flags)
         if dump:
             stages = {".ptx": ptx.rstrip(b"\0"), ".cubin": cubin}
             instructions = disassembled(cubin)
@@ -138,8 +133,8 @@ def _dump_bytes(directory: str, specialization: Specialization, stages: dict[str
 # -- Loading ---------------------------------------------------------------------------------------
 
 
-def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
-    """Make an artifact executable."""
+def load_kernel(artifact: Artifact, dispatcher: Any, way: str | None = None) -> NativeCode:
+    """Make an artifact executable. ``way`` is how graphs are launched on a device, if it is not to be chosen."""
     known = artifact.metadata
     if artifact._entry is not None:
         artifact._entry._check_trust()
@@ -154,7 +149,11 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
         assert artifact.specialization is not None
         _, device = _identity_and_device(artifact.specialization.target)
         assert device is not None
-        loaded = program = _load_program(dispatcher.name, artifact[_CUBIN], plan, device)
+        graph = known["graph"]
+        if graph is not None and way is None:
+            way = _way_of_environment()
+        conditions = artifact[_CONDITIONS] if graph is not None and graph["loops"] else None
+        loaded = program = _load_program(dispatcher.name, artifact[_CUBIN], conditions, plan, device, way)
         address = 0
     record = known["graph"]
     labels: list[Any] = []
@@ -175,9 +174,21 @@ def load_kernel(artifact: Artifact, dispatcher: Any) -> NativeCode:
         unlocks=True,
         outcomes=outcomes,
         starts=lambda label: _start(label, labels, outcomes, dispatcher),
-        about=(known, labels),
+        about=(known, labels, program),
         program=program,
     )
+
+
+def _way_of_environment() -> str | None:
+    """Return how graphs are launched on a device, if that is said to all of them."""
+    way = os.environ.get("KEYPRINT_GRAPH") or None
+    if way not in (None, "fused", "nodes", "host"):
+        raise KernelRuntimeError(
+            f"`KEYPRINT_GRAPH` is `{way}`, which is no way to launch graphs",
+            code="device-failed",
+            hint="it is `fused`, `nodes` or `host`; unset it to have the quickest chosen",
+        )
+    return way
 
 
 def _start(label: Any, labels: list[Any], outcomes: Any, dispatcher: Any) -> int:

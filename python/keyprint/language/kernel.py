@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     def kernel(
         *,
         fastcache: bool | None = None,
-        graph: bool = False,
+        graph: bool | str = False,
         checkpoints: bool = False,
         on_drift: str = "raise",
     ) -> Callable[[Callable[..., Any]], Any]: ...
@@ -89,7 +89,7 @@ def kernel(
     function: Any = None,
     *,
     fastcache: bool | None = None,
-    graph: bool = False,
+    graph: bool | str = False,
     checkpoints: bool = False,
     on_drift: str = "raise",
 ) -> Any:
@@ -107,17 +107,32 @@ def kernel(
     (``while kp.graph.do_while(x):``) and independent sections (``kp.graph.parallel_context``). It returns nothing;
     with ``checkpoints=True`` it returns a :class:`~keyprint.GraphStatus`, and can be left and resumed at
     ``with kp.checkpoint(label, yield_on=flag):``.
+
+    On a device, a graph is launched as one kernel for all tasks, as a CUDA graph with a node for each, or task by task
+    with loops on the host: whichever is expected to take the least time. ``graph="fused"``, ``"nodes"`` or ``"host"``
+    says which; the results are the same.
     """
+    if isinstance(graph, str) and graph not in _WAYS:
+        raise ValueError(
+            f"a graph is launched in one of the ways {', '.join(map(repr, _WAYS))}, found {graph!r}"
+        )
     if checkpoints and not graph:
         raise TypeError("only graphs have checkpoints\nhint: write `@kernel(graph=True, checkpoints=True)`")
 
     def make(function: Any) -> Any:
-        return _make(function, fastcache, on_drift, (bool(graph), bool(checkpoints)))
+        way = graph if isinstance(graph, str) else None
+        return _make(function, fastcache, on_drift, (bool(graph), bool(checkpoints)), way)
 
     return make if function is None else make(function)
 
 
-def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[bool, bool]) -> Any:
+#: How graphs are launched on devices.
+_WAYS = ("fused", "nodes", "host")
+
+
+def _make(
+    function: Any, fastcache: bool | None, on_drift: str, variant: tuple[bool, bool], way: str | None
+) -> Any:
     wrap = type(function) if isinstance(function, (staticmethod, classmethod)) else None
     inner = unwrap(function)
     options = _options(inner)
@@ -134,7 +149,7 @@ def _make(function: Any, fastcache: bool | None, on_drift: str, variant: tuple[b
 
     def load(artifact: Artifact) -> NativeCode:
         with BUSY:
-            return load_kernel(artifact, keeper[0])
+            return load_kernel(artifact, keeper[0], way)
 
     jitted = jit(
         inner,

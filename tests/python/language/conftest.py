@@ -21,6 +21,7 @@ if BACKEND == "emulated":
 
     os.environ.update(emulator.build())
     os.environ.update(emulator.real_nvrtc())
+    os.environ.update(emulator.kept())
 
 
 if BACKEND != "cpu":
@@ -41,14 +42,28 @@ def pytest_collection_modifyitems(items):
             item.add_marker(skip)
 
 
+#: How graphs are launched on a device.
+WAYS = ("fused", "nodes", "host")
+
+
+def pytest_generate_tests(metafunc):
+    is_graph = metafunc.module.__name__.rpartition(".")[2].startswith("test_graph")
+    if BACKEND != "cpu" and is_graph and "kernel_store" in metafunc.fixturenames:
+        metafunc.parametrize("kernel_store", WAYS, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def kernel_store(tmp_path_factory):
+def kernel_store(request, tmp_path_factory):
     return str(tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(autouse=True)
-def own_settings(kernel_store, monkeypatch):
+def own_settings(kernel_store, request, monkeypatch):
     monkeypatch.setenv("KEYPRINT_CACHE_DIR", kernel_store)
+    way = getattr(request.node, "callspec", None)
+    way = way and way.params.get("kernel_store")
+    if way:
+        monkeypatch.setenv("KEYPRINT_GRAPH", way)
     init = kp.init
     if BACKEND != "cpu":
         # Whatever a test says, it says it of kernels that run there.

@@ -12,8 +12,6 @@ import pytest
 
 import keyprint as kp
 
-pytestmark = pytest.mark.cpu
-
 Vector = kp.types.NDArray[kp.i32, 1]
 Number = kp.types.NDArray[kp.i32, 0]
 

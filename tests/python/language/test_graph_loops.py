@@ -15,8 +15,6 @@ from graph_arrays import Number, Vector, number, zeros
 
 import keyprint as kp
 
-pytestmark = pytest.mark.cpu
-
 # -- Tasks -----------------------------------------------------------------------------------------
 
 
@@ -115,7 +113,7 @@ def test_other_counters_need_no_other_kernel():
     x = zeros()
     for turns in (1, 2, 3):
         k(x, number(turns))
-    own = kp.ndarray(kp.i32, ())
+    own = kp.ndarray(kp.i32, (), device="cpu")
     own[()] = 4
     k(x, own)
     assert x[0] == 10
@@ -206,6 +204,7 @@ def test_a_loop_of_a_large_task_uses_all_threads():
     np.testing.assert_array_equal(x, expected)
 
 
+@pytest.mark.cpu  # A device has its own copies of arrays of the host.
 def test_other_threads_run_meanwhile():
     @kp.kernel(graph=True)
     def k(stop: Vector, c: Number):

@@ -11,8 +11,6 @@ import pytest
 
 import keyprint as kp
 
-pytestmark = pytest.mark.cpu
-
 N = 5
 LOOPS = 4
 WRAP = 2**32

@@ -9,8 +9,6 @@ from graph_arrays import Number, Vector, number, zeros
 import keyprint as kp
 import keyprint.quadrants as qd
 
-pytestmark = pytest.mark.cpu
-
 # -- Sections --------------------------------------------------------------------------------------
 
 
@@ -123,7 +121,7 @@ def test_failures_in_sections_are_reported():
     x = zeros()
     with pytest.raises(kp.KernelIndexError, match="index 9 of `x` is out of range"):
         k(x, 9)
-    assert x[0] == 1
+    assert x[0] in (0, 1)  # sections are in no order
     k(x, 1)
     assert x[0] == 100
 

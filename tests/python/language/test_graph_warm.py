@@ -10,8 +10,6 @@ from programs import start
 from keyprint.language.graph.kernel import labels_of
 from keyprint.store import plain
 
-pytestmark = pytest.mark.cpu
-
 #: One kernel for each way to get at an array, for loops and for checkpoints.
 PROGRAM = """
 import dataclasses

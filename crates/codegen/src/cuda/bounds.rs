@@ -40,6 +40,9 @@ fn block(kernel: &mut Kernel, within: &mut Block) {
                 }
             }
             Kind::Scope(_, body) if has_grid(body) => block(kernel, body),
+            Kind::DoWhile(do_while) => block(kernel, &mut do_while.body),
+            Kind::Checkpoint(checkpoint) => block(kernel, &mut checkpoint.body),
+            Kind::Sections(sections) => sections.iter_mut().for_each(|section| block(kernel, section)),
             _ => {}
         }
         statements.push(statement);

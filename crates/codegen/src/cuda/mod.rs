@@ -2,21 +2,27 @@
 //!
 //! Expressions and statements are those of the CPU; what differs is the task. `bounds` keeps loops from changing how
 //! long they are, `split` takes a body apart into tasks, `task` writes each as a function of its own, with the `bins` of
-//! blocks of threads, `functions` has what devices do otherwise, and `plan` is what the host must know to launch it all.
+//! blocks of threads, `graph` puts those of a graph together, `functions` has what devices do otherwise, and `plan` is
+//! what the host must know to launch it all.
 //!
 //! A task takes all slots as one struct by value. Behind those of the call are three that the host adds: the address
 //! of the frame, in which tasks hand variables on to each other; of the mail, in memory of the host, for results, for
-//! what goes wrong and for what is printed; and the key of random numbers.
+//! what goes wrong and for what is printed; and the key of random numbers. For graphs, three more say where the launch
+//! begins, and how it is called off.
 
 mod bins;
 mod bounds;
 mod functions;
+mod graph;
 mod plan;
 mod split;
 mod task;
 
 pub(crate) use bins::Bins;
-pub use plan::{Check, Count, Extent, LaunchPlan, MailPlan, Op, Place, PrintPart, Step, TaskPlan};
+pub use graph::CONDITIONS;
+pub use plan::{
+    Check, Count, Extent, GraphPlan, LaunchPlan, MailPlan, Op, PiecePlan, Place, PrintPart, Step, TaskPlan,
+};
 
 use std::fmt::Write;
 
@@ -27,6 +33,7 @@ use crate::abi::{Slot, Slots};
 use crate::c_functions::{CFunctions, Dialect};
 use crate::statement::{Role, Writer, needs_failure, needs_random};
 use split::Split;
+use task::Form;
 
 /// A kernel as CUDA C++.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +48,7 @@ pub struct CudaCode {
     pub plan: LaunchPlan,
 }
 
-/// Writes a kernel as CUDA C++. Graphs are for the CPU.
+/// Writes a kernel as CUDA C++.
 #[must_use]
 pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
     let settled = bounds::settled(kernel);
@@ -51,11 +58,17 @@ pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
     let mut functions = CFunctions::new(Dialect::Cuda);
     let mut prints = false;
     kernel.body.each(&mut |statement| prints |= matches!(statement.kind, keyprint_lang::ir::Kind::Print(_)));
-    let mail = MailPlan { results: kernel.results.len(), fails: needs_failure(&kernel.body), prints };
+    // Which checkpoint ended the launch.
+    let results = kernel.results.len() + usize::from(kernel.labels.is_some());
+    let mail = MailPlan { results, fails: needs_failure(&kernel.body), prints };
     let mut writer = Writer::new(kernel, &slots, &mut functions);
     writer.role = Role::Device;
     writer.mail = mail;
     writer.in_frame = split.frame.clone();
+    writer.in_device_graph = split.is_graph();
+    if split.has_labels {
+        writer.hoisted.clone_from(&split.locals);
+    }
     let mut plan = LaunchPlan {
         slots: slots.list.len(),
         mail,
@@ -68,9 +81,20 @@ pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
     let frame = writer.frame(&split, plan.random);
     let (frame_text, frame_bytes) = frame;
     plan.frame = frame_bytes;
-    for task in &split.tasks {
-        let task = writer.device_task(&split, task, &plan);
+    plan.graph = split.is_graph().then(GraphPlan::default);
+    for number in 0..split.tasks.len() {
+        let form = if split.is_graph() { Form::Node } else { Form::Kernel };
+        let task = writer.device_task(&split, number, &plan, form);
         plan.tasks.push(task);
+    }
+    if split.is_graph() {
+        // What is printed is numbered in the order of the text, which has each task twice.
+        let prints = std::mem::take(&mut writer.prints);
+        for number in 0..split.tasks.len() {
+            writer.device_task(&split, number, &plan, Form::Part);
+        }
+        writer.prints = prints;
+        plan.graph = Some(writer.device_graph(&split, &plan));
     }
     plan.prints = std::mem::take(&mut writer.prints);
     let body = std::mem::take(&mut writer.out);
@@ -87,6 +111,9 @@ pub fn generate_cuda(kernel: &Kernel) -> CudaCode {
     text.push_str(&functions.text());
     let _ = writeln!(text, "struct kp_slots {{ u64 w[{}]; }};\n", plan.all_slots());
     text.push_str(&frame_text);
+    if split.is_graph() {
+        text.push_str(&graph::control(&plan));
+    }
     text.push_str(&body);
     CudaCode { text, slots: slots.list, results: kernel.results.clone(), plan }
 }

@@ -23,11 +23,49 @@ pub struct LaunchPlan {
     pub checks: Vec<Check>,
     /// What each `print` of the text shows.
     pub prints: Vec<Vec<PrintPart>>,
+    /// How tasks follow each other, if they are those of a graph; otherwise one after the other.
+    pub graph: Option<GraphPlan>,
+}
+
+/// A graph of tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphPlan {
+    /// What is done, in order.
+    pub pieces: Vec<PiecePlan>,
+    /// How many bytes tasks share in the memory of the device: slots, variables, where the launch is.
+    pub control: usize,
+    /// Whether there are loops.
+    pub has_loops: bool,
+    /// Whether tasks look at what they share even if one kernel does them all: variables, whether the launch is over.
+    pub is_shared: bool,
+}
+
+impl GraphPlan {
+    /// Threads of a block of the kernel for all tasks, at most.
+    pub const FUSED_THREADS: u32 = 1024;
+}
+
+/// A piece of a graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PiecePlan {
+    /// A task, by its number.
+    Task(usize),
+    /// What is done, and again while a number is not zero.
+    Loop {
+        /// The slot that has the address of the number.
+        counter: usize,
+        /// The number of the first label inside, and how many there are: a launch may begin there.
+        labels: (u32, u32),
+        /// What is done.
+        body: Vec<PiecePlan>,
+    },
+    /// Pieces that do not depend on each other.
+    Sections(Vec<Vec<PiecePlan>>),
 }
 
 impl LaunchPlan {
-    /// Where the address of the frame is among the slots, and those of what follows: the mail, and the key of random
-    /// numbers.
+    /// Where the address of the frame is among the slots (for graphs, of all that tasks share), and those of what
+    /// follows: the mail, and the key of random numbers.
     #[must_use]
     pub fn frame_slot(&self) -> usize {
         self.slots
@@ -45,10 +83,34 @@ impl LaunchPlan {
         self.slots + 2
     }
 
-    /// How many slots a task is given.
+    /// Where it is said at which checkpoint a launch begins, for graphs.
+    #[must_use]
+    pub fn from_slot(&self) -> usize {
+        self.slots + 3
+    }
+
+    /// Where the number of the launch is, for graphs.
+    #[must_use]
+    pub fn number_slot(&self) -> usize {
+        self.slots + 4
+    }
+
+    /// Where the address is of the number of the last launch that was called off, for graphs.
+    #[must_use]
+    pub fn stop_slot(&self) -> usize {
+        self.slots + 5
+    }
+
+    /// How many slots tasks look at.
+    #[must_use]
+    pub fn slots_of_tasks(&self) -> usize {
+        self.slots + 3
+    }
+
+    /// How many slots a launch is given.
     #[must_use]
     pub fn all_slots(&self) -> usize {
-        self.slots + 3
+        self.slots + if self.graph.is_some() { 6 } else { 3 }
     }
 }
 
@@ -64,6 +126,8 @@ pub struct TaskPlan {
     pub is_covered: bool,
     /// Whether threads go on to other rows, of two dimensions: a few each cost less than one each, if there are many.
     pub goes_on: bool,
+    /// About how long an iteration takes, or all of it if one thread does it: nanoseconds on a CPU.
+    pub cost: u64,
 }
 
 /// How many iterations there are, as far as the host can tell: it is what the device computes, or unknown. Tasks know
@@ -446,10 +510,21 @@ mod tests {
                 counts: vec![Count(vec![Step::Slot(1)])],
                 is_covered: true,
                 goes_on: false,
+                cost: 3,
             }],
             mail: MailPlan { results: 1, fails: true, prints: false },
             prints: vec![vec![PrintPart::Text("x".to_owned()), PrintPart::Value('i')]],
             checks: vec![Check::Countable { array: 0, size: 1 }],
+            graph: Some(GraphPlan {
+                pieces: vec![PiecePlan::Loop {
+                    counter: 0,
+                    labels: (1, 2),
+                    body: vec![PiecePlan::Sections(vec![vec![PiecePlan::Task(0)], vec![]])],
+                }],
+                control: 128,
+                has_loops: true,
+                is_shared: false,
+            }),
             ..LaunchPlan::default()
         };
         let text = serde_json::to_string(&plan).unwrap();

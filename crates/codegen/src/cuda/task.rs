@@ -12,33 +12,61 @@ use keyprint_lang::types::Scalar;
 
 use super::bins::Bins;
 use super::plan::{Check, Count, Extent, LaunchPlan, Op, Place, PrintPart, Step, TaskPlan};
-use super::split::{Split, Task, Work};
+use super::split::{Action, Draws, Split, Task, Work};
 use crate::abi::Slots;
-use crate::statement::{Writer, kind_of, needs_random};
+use crate::statement::{Writer, cost, kind_of, needs_random};
 use crate::task::identity;
+
+/// How a task gets at its slots, and which threads it is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A kernel that takes slots by value.
+    Kernel,
+    /// A kernel of a graph: slots are in the memory of the device.
+    Node,
+    /// A function that all threads of one kernel call, which runs the whole graph.
+    Part,
+}
+
+/// How the iterations of a loop are spread over threads.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Each has a thread of its own.
+    is_covered: bool,
+    /// Threads go on to other rows.
+    goes_on: bool,
+    /// They are numbered through, whatever dimensions there are.
+    is_flat: bool,
+}
+
+/// What keys of random numbers are told apart by: tasks, turns of loops, sections.
+const BY_TASK: &str = "0x9e3779b97f4a7c15ULL";
+const BY_TURN: &str = "0xd1342543de82ef95ULL";
+const BY_SECTION: &str = "0x94d049bb133111ebULL";
 
 impl Writer<'_> {
     /// Declares the frame; returns its text, and how many bytes it has.
     pub(crate) fn frame(&mut self, split: &Split<'_>, random: bool) -> (String, usize) {
-        let draws_in_order = random
-            && split.tasks.iter().any(|task| match &task.work {
-                Work::Thread(statements) => statements.iter().any(|statement| draws(statement)),
-                Work::Grid(..) => false,
-            });
         let mut lines = Vec::new();
         let mut bytes = 0;
         let mut member = |line: String, size: usize, count: usize| {
             bytes = usize::next_multiple_of(bytes, size) + size * count;
             lines.push(line);
         };
-        if split.ends_early {
+        if split.ends_early && !split.is_graph() {
             member("i32 kp_done;".to_owned(), 4, 1);
         }
         for id in &split.left {
             member(format!("i32 kp_left_{id};"), 4, 1);
         }
-        if draws_in_order {
-            member("u32 kp_n;".to_owned(), 4, 1);
+        let draws_in_order = |task: &&Task<'_>| random && task.work.statements().any(draws);
+        let names: BTreeSet<String> =
+            split.tasks.iter().filter(draws_in_order).map(|task| drawn(task.draws)).collect();
+        for name in names {
+            member(format!("u32 {name};"), 4, 1);
+        }
+        if split.draws_anew() {
+            member("u64 kp_draws;".to_owned(), 8, 1);
         }
         for id in &split.frame {
             let (t, name) = (self.type_of(*id), self.local_name(*id));
@@ -63,37 +91,52 @@ impl Writer<'_> {
     }
 
     /// Writes a task; returns how it is launched.
-    pub(crate) fn device_task(&mut self, split: &Split<'_>, task: &Task<'_>, plan: &LaunchPlan) -> TaskPlan {
-        let number = self.tasks;
-        self.tasks += 1;
+    pub(crate) fn device_task(
+        &mut self,
+        split: &Split<'_>,
+        number: usize,
+        plan: &LaunchPlan,
+        form: Form,
+    ) -> TaskPlan {
+        let task = &split.tasks[number];
         let name = format!("kp_task{number}");
-        let (bounds, threads) = match &task.work {
-            Work::Grid(..) => ("__launch_bounds__(256) ", true),
-            Work::Thread(_) => ("__launch_bounds__(1) ", false),
-        };
+        let is_grid = matches!(task.work, Work::Grid(..));
+        let bounds = format!("__launch_bounds__({}) ", if is_grid { 256 } else { 1 });
         self.line = 0;
-        self.push(&format!("extern \"C\" __global__ void {bounds}{name}(const kp_slots kp_s) {{"));
+        let (head, slots) = match form {
+            Form::Kernel => {
+                (format!("extern \"C\" __global__ void {bounds}{name}(const kp_slots kp_s)"), "kp_s.w")
+            }
+            Form::Node => {
+                (format!("extern \"C\" __global__ void {bounds}{name}(kp_control *const kp_g)"), "kp_g->w")
+            }
+            Form::Part => {
+                let parameters = "const u64 *const w, kp_control *const kp_g";
+                (format!("static __device__ __forceinline__ void kp_part{number}({parameters})"), "")
+            }
+        };
+        self.push(&format!("{head} {{"));
         self.level += 1;
-        self.push("const u64 *const w = kp_s.w;");
+        if !slots.is_empty() {
+            self.push(&format!("const u64 *const w = {slots};"));
+        }
         if plan.frame > 0 {
-            self.push(&format!("kp_frame *const kp_f = (kp_frame *)w[{}];", plan.frame_slot()));
+            self.push(&match form {
+                Form::Kernel => format!("kp_frame *const kp_f = (kp_frame *)w[{}];", plan.frame_slot()),
+                _ => "kp_frame *const kp_f = &kp_g->frame;".to_owned(),
+            });
         }
         if !plan.mail.is_empty() {
             self.push(&format!("u64 *const kp_mail = (u64 *)w[{}];", plan.mail_slot()));
         }
-        if split.ends_early {
-            self.push("if (kp_f->kp_done) return;");
+        if plan.mail.fails {
+            let place = plan.mail.failure();
+            self.push(&format!("kp_failed *const kp_failure = (kp_failed *)(kp_mail + {place});"));
         }
         for id in task.inside.iter().filter(|id| split.left.contains(id)) {
             self.push(&format!("if (kp_f->kp_left_{id}) return;"));
         }
-        if plan.mail.fails {
-            let place = plan.mail.failure();
-            self.push(&format!("kp_failed *const kp_failure = (kp_failed *)(kp_mail + {place});"));
-            // All threads of a block go on, or none.
-            let ask = if threads { "__syncthreads_or" } else { "" };
-            self.push(&format!("if ({ask}(*(volatile i32 *)&kp_failure->is_set)) return;"));
-        }
+        self.end_if_over(split, task, plan, form);
         let (arrays, numbers) = self.arguments_of(task, split);
         self.arguments(&arrays, &numbers);
         self.left_scopes = split.left.clone();
@@ -106,43 +149,160 @@ impl Writer<'_> {
         for statement in statements {
             self.statement(statement);
         }
+        let key = self.key_of(task, plan);
         let task_plan = match &task.work {
-            Work::Grid(loop_stmt, at) => {
+            Work::Grid(loop_stmt, _) => {
                 let bounds = loop_stmt.from.iter().zip(&loop_stmt.to);
                 let counts: Vec<Count> = bounds.map(|(from, to)| self.count(from, to, split)).collect();
                 let is_known = counts.iter().all(|count| !count.0.is_empty());
-                self.bins = Bins::of(self.kernel, loop_stmt);
-                let is_covered = is_known && loop_stmt.reductions.is_empty() && self.bins.is_none();
+                if form != Form::Part {
+                    self.bins = Bins::of(self.kernel, loop_stmt);
+                }
+                let is_covered =
+                    is_known && form != Form::Part && loop_stmt.reductions.is_empty() && self.bins.is_none();
                 // What takes long is better spread.
                 let variables = &loop_stmt.variables;
                 let goes_on = is_covered
                     && variables.len() == 2
                     && variables.iter().all(|variable| self.counts_in_32_bits(*variable))
                     && is_short(&loop_stmt.body);
-                self.grid(loop_stmt, *at, plan, (is_covered, goes_on));
+                let shape = Shape { is_covered, goes_on, is_flat: form == Form::Part };
+                self.grid(loop_stmt, &key, shape);
                 self.bins = None;
-                TaskPlan { name, counts, is_covered, goes_on }
+                TaskPlan { name, counts, is_covered, goes_on, cost: cost(&loop_stmt.body) }
             }
-            Work::Thread(statements) => {
-                if plan.random && statements.iter().any(|statement| draws(statement)) {
-                    let key = plan.key_slot();
-                    self.push(&format!("const u64 kp_key = w[{key}], kp_at = ~0ULL >> 21;"));
-                    self.push("u32 &kp_n = kp_f->kp_n;");
+            Work::Thread(actions) => {
+                let mut cost_of_all = 0;
+                if plan.random && task.work.statements().any(draws) {
+                    self.push(&format!("const u64 kp_key = {key}, kp_at = ~0ULL >> 21;"));
+                    self.push(&format!("u32 &kp_n = kp_f->{};", drawn(task.draws)));
                 }
                 self.push("{");
                 self.level += 1;
-                for statement in statements {
-                    self.statement(statement);
+                for statement in task.work.statements() {
+                    let block = Block { locals: Vec::new(), statements: vec![statement.clone()] };
+                    cost_of_all += cost(&block);
                 }
+                self.actions(actions, split, plan);
                 self.level -= 1;
                 self.push("}");
                 self.push("kp_over:;");
-                TaskPlan { name, counts: Vec::new(), is_covered: true, goes_on: false }
+                TaskPlan { name, counts: Vec::new(), is_covered: true, goes_on: false, cost: cost_of_all }
             }
         };
         self.level -= 1;
         self.push("}\n");
         task_plan
+    }
+
+    /// Has a task do nothing if the launch is over, or begins behind it.
+    fn end_if_over(&mut self, split: &Split<'_>, task: &Task<'_>, plan: &LaunchPlan, form: Form) {
+        let is_grid = matches!(task.work, Work::Grid(..));
+        // All threads of a block go on, or none.
+        let asked = |what: &str| {
+            if is_grid && plan.mail.fails { format!("__syncthreads_or({what})") } else { what.to_owned() }
+        };
+        if form == Form::Kernel {
+            if split.ends_early {
+                self.push("if (kp_f->kp_done) return;");
+            }
+            if plan.mail.fails {
+                let is_set = asked("*(volatile i32 *)&kp_failure->is_set");
+                self.push(&format!("if ({is_set}) return;"));
+            }
+            return;
+        }
+        // Loops that are called off end, and so does what follows them; one kernel for all ends itself.
+        let may_be_over = split.can_end(plan) || form == Form::Node && split.has_loops;
+        let over = match (split.has_labels && is_grid, may_be_over) {
+            (true, true) => "kp_g->skip | kp_g->ended",
+            (true, false) => "kp_g->skip",
+            (false, true) => "kp_g->ended",
+            (false, false) => return,
+        };
+        self.push(&format!("if ({}) return;", asked(over)));
+    }
+
+    /// What one thread does, in order.
+    fn actions(&mut self, actions: &[Action<'_>], split: &Split<'_>, plan: &LaunchPlan) {
+        let can_end = split.can_end(plan);
+        let live = if can_end { "!(kp_g->skip | kp_g->ended)" } else { "!kp_g->skip" };
+        let mut gate = "";
+        for action in actions {
+            let wanted = match action {
+                _ if !split.has_labels => "",
+                Action::Check(_) if can_end => "!kp_g->ended",
+                Action::Statement(_) | Action::Enter(_) | Action::DrawAnew | Action::Section(..) => live,
+                Action::Check(_) | Action::Begin(_) | Action::End(..) | Action::Zero(_) => "",
+            };
+            if wanted != gate {
+                self.end_gate(gate);
+                if !wanted.is_empty() {
+                    self.push(&format!("if ({wanted}) {{"));
+                    self.level += 1;
+                }
+                gate = wanted;
+            }
+            match action {
+                Action::Statement(statement) | Action::Check(statement) => self.statement(statement),
+                Action::Begin(number) => {
+                    self.push(&format!("if (kp_g->from == {number}) kp_g->skip = 0;"));
+                }
+                Action::End(number, flag) => {
+                    let flag = self.number_in(*flag);
+                    self.push(&format!(
+                        "if ({live} && {flag} != 0) {{ kp_mail[0] = {number}; kp_g->ended = 1; }}"
+                    ));
+                }
+                Action::Enter(id) if split.left.contains(id) => {
+                    self.push(&format!("kp_f->kp_left_{id} = 0;"));
+                }
+                Action::Enter(_) => {}
+                Action::Zero(id) => {
+                    let (name, lanes) = (self.local(*id), self.kernel.locals[*id as usize].lanes);
+                    self.push(&if lanes > 0 {
+                        format!("memset({name}, 0, sizeof {name});")
+                    } else {
+                        format!("memset(&{name}, 0, sizeof {name});")
+                    });
+                }
+                Action::DrawAnew => self.push("++kp_f->kp_draws;"),
+                Action::Section(number, at) => {
+                    let draws = Draws { section: Some((*number, *at)), is_in_loop: true };
+                    let name = drawn(draws);
+                    if split
+                        .tasks
+                        .iter()
+                        .any(|task| task.draws == draws && task.work.statements().any(self::draws))
+                    {
+                        self.push(&format!("kp_f->{name} = 0;"));
+                    }
+                }
+            }
+        }
+        self.end_gate(gate);
+    }
+
+    fn end_gate(&mut self, gate: &str) {
+        if !gate.is_empty() {
+            self.level -= 1;
+            self.push("}");
+        }
+    }
+
+    /// The key of the random numbers that a task draws.
+    fn key_of(&self, task: &Task<'_>, plan: &LaunchPlan) -> String {
+        let mut key = format!("w[{}]", plan.key_slot());
+        let anew =
+            if task.draws.is_in_loop { format!(" + kp_f->kp_draws * {BY_TURN}") } else { String::new() };
+        if let Some((number, at)) = task.draws.section {
+            let _ = write!(key, " + {number} * {BY_TASK}{anew} + {at} * {BY_SECTION}");
+        }
+        if let Work::Grid(_, number) = task.work {
+            let anew = if task.draws.section.is_none() { anew.as_str() } else { "" };
+            let _ = write!(key, " + {number} * {BY_TASK}{anew}");
+        }
+        key
     }
 
     /// The arrays and numbers that a task uses.
@@ -151,22 +311,27 @@ impl Writer<'_> {
             Work::Grid(loop_stmt, _) => {
                 vec![Statement { line: 0, kind: Kind::Parallel(Box::new((*loop_stmt).clone())) }]
             }
-            Work::Thread(statements) => statements.iter().map(|statement| (*statement).clone()).collect(),
+            Work::Thread(_) => task.work.statements().cloned().collect(),
         };
         let (made, _) = split.needed(&task.mentioned);
         let statements = whole.into_iter().chain(made.into_iter().cloned()).collect();
         let captured = self.captured_by(&Block { locals: Vec::new(), statements }, BTreeSet::new(), &[]);
-        captured.arguments()
+        let (mut arrays, numbers) = captured.arguments();
+        if let Work::Thread(actions) = &task.work {
+            let flags = actions.iter().filter_map(|action| match action {
+                Action::End(_, flag) if !arrays.contains(flag) => Some(*flag),
+                _ => None,
+            });
+            let flags: BTreeSet<ArrayId> = flags.collect();
+            arrays.extend(flags);
+        }
+        (arrays, numbers)
     }
 
-    /// A parallel loop: the last dimension along the threads of a row, the others along rows of threads.
-    fn grid(
-        &mut self,
-        loop_stmt: &Parallel,
-        at: u32,
-        plan: &LaunchPlan,
-        (is_covered, goes_on): (bool, bool),
-    ) {
+    /// A parallel loop: the last dimension along the threads of a row, the others along rows of threads; or all of it
+    /// along all threads.
+    fn grid(&mut self, loop_stmt: &Parallel, key: &str, shape: Shape) {
+        let Shape { is_covered, goes_on, is_flat } = shape;
         let last = loop_stmt.variables.len() - 1;
         let random = needs_random(&loop_stmt.body);
         // Numbers of iterations of 32 bits, where they are not multiplied with each other.
@@ -188,8 +353,7 @@ impl Writer<'_> {
         }
         self.grid_variables.clone_from(&loop_stmt.variables);
         if random {
-            let key = plan.key_slot();
-            self.push(&format!("const u64 kp_key = w[{key}] + {at} * 0x9e3779b97f4a7c15ULL;"));
+            self.push(&format!("const u64 kp_key = {key};"));
         }
         for reduction in &loop_stmt.reductions {
             let scalar = self.kernel.locals[reduction.local as usize].scalar;
@@ -200,35 +364,10 @@ impl Writer<'_> {
         if let Some(bins) = self.bins.clone() {
             self.begin_bins(&bins, last + 1);
         }
-        if last > 0 {
-            let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
-            self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
-            let is_narrow = last == 1 && self.counts_in_32_bits(loop_stmt.variables[0]);
-            if goes_on {
-                let first = "blockIdx.y * blockDim.y + threadIdx.y";
-                self.begin_stride(Stride::NarrowLoop, "kp_r", first, "kp_rows", "gridDim.y * blockDim.y");
-            } else {
-                let first = "(blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
-                let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
-                self.begin_stride(counted, "kp_r", first, "kp_rows", "gridDim.z * gridDim.y * blockDim.y");
-            }
-            self.rows(loop_stmt, last);
-        }
-        let variable = loop_stmt.variables[last];
-        let (t, name) = (self.type_of(variable), self.local_name(variable));
-        let first = "blockIdx.x * blockDim.x + threadIdx.x";
-        let is_narrow = self.counts_in_32_bits(variable);
-        let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
-        self.begin_stride(counted, "kp_c", first, &format!("kp_count{last}"), "gridDim.x * blockDim.x");
-        self.push(&format!("const {t} {name} = ({t})(kp_from{last} + kp_c);"));
-        if random {
-            let row = if last > 0 { format!("(u64)kp_r * (u64)kp_count{last} + ") } else { String::new() };
-            self.push(&format!("const u64 kp_at = (u64)({row}kp_c); u32 kp_n = 0;"));
-        }
-        self.block_inside(&loop_stmt.body);
-        for is_inner in [true, false].into_iter().take(1 + usize::from(last > 0)) {
-            self.level -= 1;
-            self.push(if is_covered && (is_inner || !goes_on) { "} while (0);" } else { "}" });
+        if is_flat {
+            self.all_iterations(loop_stmt, random);
+        } else {
+            self.rows_of_iterations(loop_stmt, random, (is_covered, goes_on));
         }
         self.grid_variables.clear();
         self.push("kp_over:;");
@@ -248,6 +387,61 @@ impl Writer<'_> {
             self.push(&format!(
                 "if (threadIdx.x == 0 && threadIdx.y == 0 && {any}) {helper}(&{target}, {local});"
             ));
+        }
+    }
+
+    /// The iterations of a loop, one after the other, along all threads.
+    fn all_iterations(&mut self, loop_stmt: &Parallel, random: bool) {
+        let counts: Vec<String> = (0..loop_stmt.variables.len()).map(|at| format!("kp_count{at}")).collect();
+        self.push(&format!("const i64 kp_all = {};", counts.join(" * ")));
+        let first = "blockIdx.x * blockDim.x + threadIdx.x";
+        self.begin_stride(Stride::Loop, "kp_l", first, "kp_all", "gridDim.x * blockDim.x");
+        self.variables_of(loop_stmt, loop_stmt.variables.len(), "kp_l");
+        if random {
+            self.push("const u64 kp_at = (u64)kp_l; u32 kp_n = 0;");
+        }
+        self.block_inside(&loop_stmt.body);
+        self.level -= 1;
+        self.push("}");
+    }
+
+    /// The iterations of a loop, the last dimension along rows of threads.
+    fn rows_of_iterations(
+        &mut self,
+        loop_stmt: &Parallel,
+        random: bool,
+        (is_covered, goes_on): (bool, bool),
+    ) {
+        let last = loop_stmt.variables.len() - 1;
+        if last > 0 {
+            let rows: Vec<String> = (0..last).map(|at| format!("kp_count{at}")).collect();
+            self.push(&format!("const i64 kp_rows = {};", rows.join(" * ")));
+            let is_narrow = last == 1 && self.counts_in_32_bits(loop_stmt.variables[0]);
+            if goes_on {
+                let first = "blockIdx.y * blockDim.y + threadIdx.y";
+                self.begin_stride(Stride::NarrowLoop, "kp_r", first, "kp_rows", "gridDim.y * blockDim.y");
+            } else {
+                let first = "(blockIdx.z * gridDim.y + blockIdx.y) * blockDim.y + threadIdx.y";
+                let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
+                self.begin_stride(counted, "kp_r", first, "kp_rows", "gridDim.z * gridDim.y * blockDim.y");
+            }
+            self.variables_of(loop_stmt, last, "kp_r");
+        }
+        let variable = loop_stmt.variables[last];
+        let (t, name) = (self.type_of(variable), self.local_name(variable));
+        let first = "blockIdx.x * blockDim.x + threadIdx.x";
+        let is_narrow = self.counts_in_32_bits(variable);
+        let counted = if is_covered && is_narrow { Stride::Narrow } else { Stride::of(is_covered) };
+        self.begin_stride(counted, "kp_c", first, &format!("kp_count{last}"), "gridDim.x * blockDim.x");
+        self.push(&format!("const {t} {name} = ({t})(kp_from{last} + kp_c);"));
+        if random {
+            let row = if last > 0 { format!("(u64)kp_r * (u64)kp_count{last} + ") } else { String::new() };
+            self.push(&format!("const u64 kp_at = (u64)({row}kp_c); u32 kp_n = 0;"));
+        }
+        self.block_inside(&loop_stmt.body);
+        for is_inner in [true, false].into_iter().take(1 + usize::from(last > 0)) {
+            self.level -= 1;
+            self.push(if is_covered && (is_inner || !goes_on) { "} while (0);" } else { "}" });
         }
     }
 
@@ -273,16 +467,16 @@ impl Writer<'_> {
         self.level += 1;
     }
 
-    /// The variables of all dimensions but the last, by the number of the row.
-    fn rows(&mut self, loop_stmt: &Parallel, last: usize) {
-        if last > 1 {
-            self.push("i64 kp_rest = kp_r;");
+    /// The variables of the first dimensions, by the number of what they say.
+    fn variables_of(&mut self, loop_stmt: &Parallel, dimensions: usize, number: &str) {
+        if dimensions > 1 {
+            self.push(&format!("i64 kp_rest = {number};"));
         }
-        for at in (0..last).rev() {
+        for at in (0..dimensions).rev() {
             let variable = loop_stmt.variables[at];
             let (t, name) = (self.type_of(variable), self.local_name(variable));
-            if last == 1 {
-                self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_r);"));
+            if dimensions == 1 {
+                self.push(&format!("const {t} {name} = ({t})(kp_from{at} + {number});"));
             } else if at == 0 {
                 self.push(&format!("const {t} {name} = ({t})(kp_from{at} + kp_rest);"));
             } else {
@@ -402,7 +596,7 @@ impl Writer<'_> {
             self.push(&format!("kp_mail[{at}] = {bits};"));
         }
         if self.ends_early {
-            self.push("kp_f->kp_done = 1;");
+            self.push(if self.in_device_graph { "kp_g->ended = 1;" } else { "kp_f->kp_done = 1;" });
         }
         self.push("goto kp_over;");
     }
@@ -470,6 +664,14 @@ fn is_counted(scalar: Scalar) -> bool {
 /// Whether a statement draws numbers.
 fn draws(statement: &Statement) -> bool {
     needs_random(&Block { locals: Vec::new(), statements: vec![statement.clone()] })
+}
+
+/// The member of the frame that counts the numbers which one thread draws in order.
+fn drawn(draws: Draws) -> String {
+    match draws.section {
+        Some((number, at)) => format!("kp_n_{number}_{at}"),
+        None => "kp_n".to_owned(),
+    }
 }
 
 /// The arrays that a kernel writes.

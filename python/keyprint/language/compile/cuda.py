@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..._native import _cuda_capability, _nvrtc_compile, _nvrtc_find, _nvrtc_version
+from ..._native import _cuda_capability, _graph_conditions, _nvrtc_compile, _nvrtc_find, _nvrtc_version
 from ...dispatch.specialization import Target
 from ...lazy import AWAY
 from ...store.keys import Key
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...store.stores import Store
 
-__all__ = ["compile_cuda", "device_target", "disassembled", "find"]
+__all__ = ["compile_conditions", "compile_cuda", "device_target", "disassembled", "find"]
 
 _TOOL: Final = ("keyprint-nvrtc", "1")
 
@@ -113,6 +113,19 @@ def compile_cuda(text: str, nvrtc: tuple[Any, ...], flags: tuple[str, ...]) -> t
         )
     with AWAY:
         return _nvrtc_compile(path, text, list(flags))
+
+
+#: That code, by what it was compiled with: it is the same for all kernels.
+_conditions: dict[tuple[Any, ...], bytes] = {}
+
+
+def compile_conditions(nvrtc: tuple[Any, ...], flags: tuple[str, ...]) -> bytes:
+    """Return code that decides about loops of graphs."""
+    known = _conditions.get((nvrtc, flags))
+    if known is None:
+        known, _ = compile_cuda(_graph_conditions(), nvrtc, flags)
+        _conditions[nvrtc, flags] = known
+    return known
 
 
 def disassembled(cubin: bytes) -> bytes:

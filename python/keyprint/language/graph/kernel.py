@@ -59,7 +59,7 @@ def graph_of(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> 
             code="no-graph",
             hint="launch it, or write `kernel.graph(...)` with the arguments of a launch",
         )
-    known, labels = code.about
+    known, labels, program = code.about
     if known["graph"] is None:
         raise KernelRuntimeError(
             f"`{dispatcher.name}` is no graph", code="no-graph", hint="write `@kernel(graph=True)`"

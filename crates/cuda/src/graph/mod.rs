@@ -1,0 +1,381 @@
+//! Graphs of tasks on a device: launched as one kernel, as a CUDA graph, or task by task, with loops on the host.
+//!
+//! [`way`] chooses, from how much there is to do and from what each way costs on the device; [`nodes`] builds CUDA
+//! graphs; [`driver`] has what the driver knows of them. All ways give the same results. What is built depends on the
+//! driver and the device, and on nothing that is kept with the code.
+
+pub(crate) mod driver;
+mod nodes;
+pub mod way;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::sys::{CUfunction, CUmodule};
+use keyprint_codegen::cuda::{GraphPlan, LaunchPlan, MailPlan, PiecePlan};
+
+use crate::device::Device;
+use crate::error::CudaError;
+use crate::mail::Mailbox;
+use crate::memory::DeviceMemory;
+use crate::program::{Grid, Program};
+use crate::stream::Stream;
+use nodes::{Nodes, STORING};
+use way::{Choice, Load, Open, Way, Why};
+
+/// Graphs that are kept for grids of other sizes, at most.
+const MOST_GRAPHS: usize = 16;
+
+/// Threads of a block of one kernel for all tasks, if there are several blocks.
+const THREADS: u32 = 512;
+
+/// Threads that run together.
+const WARP: u32 = 32;
+
+/// What a graph is launched with besides its tasks.
+pub(crate) struct Graph {
+    plan: GraphPlan,
+    store: CUfunction,
+    fused: CUfunction,
+    ask_again: CUfunction,
+    ask_enter: CUfunction,
+    /// Nothing if there are no loops, or the driver has none.
+    conditions: Option<Conditions>,
+    /// Blocks of the kernel for all tasks that run at a time; nothing if they cannot wait for each other.
+    resident: u32,
+    /// Whether loops may be passed over.
+    may_pass: bool,
+    has_nodes: bool,
+    weights: Vec<f64>,
+    asked: Option<Way>,
+    state: Mutex<State>,
+}
+
+/// What decides about loops of CUDA graphs.
+struct Conditions {
+    module: CUmodule,
+    enter: CUfunction,
+    again: CUfunction,
+}
+
+#[derive(Default)]
+struct State {
+    graphs: Vec<Nodes>,
+    /// What tasks of one kernel share, on our own stream.
+    control: Option<DeviceMemory>,
+    last: Option<Choice>,
+}
+
+fn function(device: &Device, module: CUmodule, name: &CStr) -> Result<CUfunction, CudaError> {
+    let mut function = std::ptr::null_mut();
+    // SAFETY: the module is loaded; the driver sets the function.
+    let code = unsafe { (device.driver.get_function)(&raw mut function, module, name.as_ptr()) };
+    device.check("loading a graph", code)?;
+    Ok(function)
+}
+
+impl Graph {
+    /// What a loaded program needs to be launched as a graph. `conditions` is code that decides about loops, `asked` the
+    /// only way that is to be taken.
+    pub(crate) fn load(
+        device: &'static Device,
+        module: CUmodule,
+        plan: &LaunchPlan,
+        graph: &GraphPlan,
+        conditions: Option<&[u8]>,
+        asked: Option<Way>,
+    ) -> Result<Self, CudaError> {
+        let fused = function(device, module, c"kp_fused")?;
+        let mut blocks = 0;
+        if device.has_cooperation() {
+            // SAFETY: the driver sets the number.
+            let code = unsafe { (device.driver.active_blocks)(&raw mut blocks, fused, THREADS as c_int, 0) };
+            device.check("loading a graph", code)?;
+        }
+        let drives = device.driver.graphs.as_ref();
+        let conditions =
+            match (graph.has_loops && drives.is_some_and(|driver| driver.loops.is_some()), conditions) {
+                (true, Some(code)) => Some(Conditions::load(device, code)?),
+                _ => None,
+            };
+        Ok(Self {
+            store: function(device, module, c"kp_store")?,
+            fused,
+            ask_again: function(device, module, c"kp_ask_again")?,
+            ask_enter: function(device, module, c"kp_ask_enter")?,
+            has_nodes: drives.is_some() && (!graph.has_loops || conditions.is_some()),
+            conditions,
+            resident: blocks.max(0) as u32 * device.multiprocessors,
+            may_pass: graph.is_shared,
+            weights: way::weights(plan, &graph.pieces),
+            plan: graph.clone(),
+            asked,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Whether a launch waits for turns of loops on the host.
+    pub(crate) fn waits(&self) -> bool {
+        self.plan.has_loops && self.is_on_host()
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.asked == Some(Way::Host) || self.asked == Some(Way::Nodes) && !self.has_nodes
+    }
+
+    /// What was chosen for the last launch.
+    pub(crate) fn last_choice(&self) -> Option<Choice> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
+    }
+
+    fn choose(&self, program: &Program, slots: &[u64], stream: Stream) -> Choice {
+        let load = Load::of(&program.plan, &self.weights, slots);
+        let open = Open { blocks: self.resident > 1, nodes: self.has_nodes };
+        let (mut way, has_blocks, expected) = way::choose(&program.device.costs(), &load, open);
+        let mut why = Why::Expected;
+        match self.asked {
+            _ if self.is_on_host() => {
+                (way, why) = (Way::Host, if self.has_nodes { Why::Asked } else { Why::OldDriver });
+                if self.asked == Some(Way::Host) {
+                    why = Why::Asked;
+                }
+            }
+            Some(asked) => (way, why) = (asked, Why::Asked),
+            None => {}
+        }
+        if way == Way::Nodes && stream != Stream::OWN && program.device.is_capturing(stream) {
+            (way, why) = (Way::Fused, Why::Captured);
+        }
+        let is_less = expected[1].zip(expected[0]).is_some_and(|(blocks, block)| blocks < block);
+        let grid = self.grid(&load, has_blocks || way == Way::Fused && is_less);
+        Choice { way, grid, why, expected }
+    }
+
+    /// Blocks and threads of the kernel for all tasks.
+    fn grid(&self, load: &Load, has_blocks: bool) -> (u32, u32) {
+        let largest = if load.is_known { load.largest } else { u64::MAX };
+        if has_blocks {
+            let blocks = largest.div_ceil(u64::from(THREADS)).clamp(2, u64::from(self.resident)) as u32;
+            return (blocks, THREADS);
+        }
+        let threads = largest.min(u64::from(GraphPlan::FUSED_THREADS)) as u32;
+        (1, threads.max(1).next_multiple_of(WARP))
+    }
+
+    /// Launches the graph on a stream; `slots` are complete, but for those that graphs have for themselves.
+    ///
+    /// # Safety
+    ///
+    /// As for a launch of the program.
+    pub(crate) unsafe fn launch(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        stream: Stream,
+    ) -> Result<(), CudaError> {
+        let device = program.device;
+        let choice = self.choose(program, slots, stream);
+        let (number, stop) = device.next_launch()?;
+        slots[program.plan.number_slot()] = number;
+        slots[program.plan.stop_slot()] = stop;
+        // SAFETY: as the caller promises.
+        unsafe {
+            match choice.way {
+                Way::Fused => self.launch_fused(program, slots, stream, choice.grid)?,
+                Way::Nodes => self.launch_nodes(program, slots, stream)?,
+                Way::Host => self.launch_on_host(program, slots, stream)?,
+            }
+        }
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).last = Some(choice);
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::launch`].
+    unsafe fn launch_fused(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        stream: Stream,
+        (blocks, threads): (u32, u32),
+    ) -> Result<(), CudaError> {
+        let device = program.device;
+        // Launches on one stream follow each other, and share it; what others run is not known.
+        let mut own = None;
+        let at = program.plan.frame_slot();
+        slots[at] = 0;
+        if blocks > 1 || self.plan.is_shared {
+            if stream == Stream::OWN {
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                if state.control.is_none() {
+                    state.control = Some(DeviceMemory::zeroed(device, self.plan.control, stream)?);
+                }
+                slots[at] = state.control.as_ref().map_or(0, DeviceMemory::address);
+            } else {
+                let memory = DeviceMemory::zeroed(device, self.plan.control, stream)?;
+                slots[at] = own.insert(memory).address();
+            }
+        }
+        let mut parameters = [slots.as_mut_ptr().cast::<c_void>()];
+        let grid = Grid { blocks: (blocks, 1, 1), threads: (threads, 1) };
+        if blocks == 1 {
+            return device.launch_function(self.fused, grid, stream, &mut parameters);
+        }
+        // SAFETY: the function takes the slots, by value; whoever made the stream keeps it.
+        let code = unsafe {
+            (device.driver.launch_cooperative)(
+                self.fused,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                stream.handle(),
+                parameters.as_mut_ptr(),
+            )
+        };
+        device.check("launching a graph", code)
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::launch`].
+    unsafe fn launch_nodes(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        stream: Stream,
+    ) -> Result<(), CudaError> {
+        let grids = program.grids(slots)?.into_iter().map(Grid::rounded).collect::<Vec<_>>();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match state.graphs.iter().position(|nodes| nodes.grids == grids) {
+            Some(at) => at,
+            None => {
+                if state.graphs.len() == MOST_GRAPHS {
+                    state.graphs.remove(0);
+                }
+                let nodes = Nodes::new(program, self, grids)?;
+                state.graphs.push(nodes);
+                state.graphs.len() - 1
+            }
+        };
+        // SAFETY: as the caller promises.
+        unsafe { state.graphs[known].launch(self, slots, stream) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::launch`].
+    unsafe fn launch_on_host(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        stream: Stream,
+    ) -> Result<(), CudaError> {
+        let device = program.device;
+        let memory = DeviceMemory::zeroed(device, self.plan.control, stream)?;
+        let mut control = memory.address();
+        let grids = program.grids(slots)?;
+        let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
+        let storing = Grid { blocks: (1, 1, 1), threads: (STORING, 1) };
+        device.launch_function(self.store, storing, stream, &mut parameters)?;
+        let answer = Mailbox::of(device, MailPlan { results: 1, ..MailPlan::default() })?;
+        let walk = HostWalk { graph: self, program, grids: &grids, control, stream, answer: &answer };
+        walk.pieces(&self.plan.pieces)?;
+        answer.put_back();
+        Ok(())
+    }
+}
+
+/// A launch whose loops are on the host.
+struct HostWalk<'g> {
+    graph: &'g Graph,
+    program: &'g Program,
+    grids: &'g [Grid],
+    control: u64,
+    stream: Stream,
+    answer: &'g Mailbox,
+}
+
+impl HostWalk<'_> {
+    fn pieces(&self, pieces: &[PiecePlan]) -> Result<(), CudaError> {
+        for piece in pieces {
+            match piece {
+                PiecePlan::Task(at) => {
+                    let mut control = self.control;
+                    let mut parameters = [(&raw mut control).cast()];
+                    let function = self.program.tasks[*at].function;
+                    self.program.device.launch_function(
+                        function,
+                        self.grids[*at],
+                        self.stream,
+                        &mut parameters,
+                    )?;
+                }
+                PiecePlan::Sections(sections) => {
+                    sections.iter().try_for_each(|section| self.pieces(section))?;
+                }
+                PiecePlan::Loop { counter, labels, body } => {
+                    let (mut first, mut count) = *labels;
+                    let labels = [(&raw mut first).cast(), (&raw mut count).cast()];
+                    if self.graph.may_pass && !self.asks(self.graph.ask_enter, &labels)? {
+                        continue;
+                    }
+                    loop {
+                        self.pieces(body)?;
+                        let mut slot = *counter as u32;
+                        if !self.asks(self.graph.ask_again, &[(&raw mut slot).cast()])? {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the device, and waits for the answer.
+    fn asks(&self, function: CUfunction, given: &[*mut c_void]) -> Result<bool, CudaError> {
+        let device = self.program.device;
+        let (mut control, mut answer) = (self.control, self.answer.address());
+        let mut parameters = vec![(&raw mut control).cast()];
+        parameters.extend_from_slice(given);
+        parameters.push((&raw mut answer).cast());
+        let one = Grid { blocks: (1, 1, 1), threads: (1, 1) };
+        device.launch_function(function, one, self.stream, &mut parameters)?;
+        device.wait_for(self.stream)?;
+        let mut word = [0];
+        self.answer.results(&mut word);
+        Ok(word[0] as u32 != 0)
+    }
+}
+
+impl Conditions {
+    fn load(device: &Device, code: &[u8]) -> Result<Self, CudaError> {
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the code is whole, as whoever has verified it says.
+        let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
+        device.check("loading the loops of a graph", status)?;
+        let enter = function(device, module, c"kp_enter")?;
+        Ok(Self { module, enter, again: function(device, module, c"kp_again")? })
+    }
+}
+
+impl Graph {
+    /// Unloads what is not part of the program; nothing runs it any more.
+    pub(crate) fn unload(self, device: &Device) {
+        drop(self.state);
+        if let Some(conditions) = &self.conditions {
+            // SAFETY: loaded when this was made.
+            unsafe { (device.driver.unload_module)(conditions.module) };
+        }
+    }
+}
+
+// SAFETY: the driver's handles may be used by any thread.
+unsafe impl Send for Graph {}
+// SAFETY: as above; what changes is behind a lock.
+unsafe impl Sync for Graph {}
