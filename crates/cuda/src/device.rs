@@ -8,6 +8,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmemoryPool};
 
 use crate::driver::{Driver, driver, is_forked};
 use crate::error::{CudaError, is_fatal, words};
+use crate::graph::stop::Stops;
 use crate::graph::way::Costs;
 use crate::mail::{Failed, Mailbox, Pending};
 
@@ -54,10 +55,8 @@ pub struct Device {
     pub(crate) is_shared: AtomicBool,
     /// Whether blocks of one launch can wait for each other.
     has_cooperation: bool,
-    /// How many graphs were launched.
-    launched: AtomicU64,
-    /// The number of the last of them that was called off, in memory of the host that devices read.
-    stop: OnceLock<usize>,
+    /// Which launches of graphs were called off.
+    pub(crate) stops: Stops,
     /// What ways to launch graphs cost here.
     costs: Mutex<Option<Costs>>,
 }
@@ -221,8 +220,7 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         waited_elsewhere: AtomicU64::new(0),
         is_shared: AtomicBool::new(false),
         has_cooperation: attribute(driver, handle, COOPERATION).is_ok_and(|has| has != 0),
-        launched: AtomicU64::new(0),
-        stop: OnceLock::new(),
+        stops: Stops::default(),
         costs: Mutex::new(None),
     };
     Ok(DEVICES[ordinal as usize].get_or_init(|| device))
@@ -313,28 +311,6 @@ impl Device {
     /// Says what they cost.
     pub fn set_costs(&self, costs: Costs) {
         *self.costs.lock().unwrap_or_else(PoisonError::into_inner) = Some(costs);
-    }
-
-    /// The number of the next launch of a graph, and the address of that of the last one that was called off.
-    pub(crate) fn next_launch(&self) -> Result<(u64, u64), CudaError> {
-        let stop = match self.stop.get() {
-            Some(stop) => *stop,
-            None => {
-                let word = crate::mail::allocate(self, 1)?;
-                // SAFETY: it was just allocated, and lives as long as the process.
-                unsafe { word.write_volatile(0) };
-                *self.stop.get_or_init(|| word as usize)
-            }
-        };
-        Ok((self.launched.fetch_add(1, Ordering::Relaxed) + 1, stop as u64))
-    }
-
-    /// Has loops of graphs that were launched end after their turn.
-    pub(crate) fn call_off(&self) {
-        if let Some(stop) = self.stop.get() {
-            // SAFETY: allocated above, and never given back; devices only read it.
-            unsafe { (*stop as *mut u64).write_volatile(self.launched.load(Ordering::Relaxed)) };
-        }
     }
 
     /// Gives memory back that nothing uses.

@@ -91,6 +91,9 @@ pub enum CudaError {
     /// Somebody called it off while a device was waited for, which goes on.
     #[error("waiting for the device was interrupted")]
     Interrupted,
+    /// A loop of a graph ended because somebody called it off in another thread.
+    #[error("a loop of a graph was ended before it was done: another thread was interrupted")]
+    CalledOff,
     /// Something else.
     #[error("{0}")]
     Other(String),
@@ -122,6 +125,7 @@ impl CudaError {
             Self::Forked => {
                 "start processes by `multiprocessing.get_context(\"spawn\")`, or fork before CUDA is used"
             }
+            Self::CalledOff => "what it computed is not complete: launch it again",
             Self::NoNvrtc(_) => {
                 "install it: `pip install nvidia-cuda-nvrtc`, or set `KEYPRINT_NVRTC` to the path of `libnvrtc.so`"
             }

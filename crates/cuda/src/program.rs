@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::driver::if_open;
 use crate::error::CudaError;
 use crate::graph::Graph;
-use crate::graph::way::{Choice, Way};
+use crate::graph::way::{Asked, Choice, Way, Why};
 use crate::mail::{Mailbox, Pending};
 use crate::memory::DeviceMemory;
 use crate::profile;
@@ -116,8 +116,8 @@ pub(crate) struct Grid {
 }
 
 impl Program {
-    /// Loads a kernel. For a graph, `conditions` is code that decides about its loops, and `way` the only way that it is
-    /// to be launched in.
+    /// Loads a kernel. For a graph, `conditions` is code that decides about its loops, and `asked` how it is to be
+    /// launched.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Program {
         code: &[u8],
         conditions: Option<&[u8]>,
         plan: LaunchPlan,
-        way: Option<Way>,
+        asked: Option<Asked>,
     ) -> Result<Self, CudaError> {
         let _entered = device.enter()?;
         let most = if device.driver.version >= LARGE_SINCE { LARGE } else { SMALL };
@@ -161,7 +161,7 @@ impl Program {
             program.tasks.push(Ready { function, resident, extent });
         }
         if let Some(graph) = &program.plan.graph {
-            program.graph = Some(Graph::load(device, module, &program.plan, graph, conditions, way)?);
+            program.graph = Some(Graph::load(device, module, &program.plan, graph, conditions, asked)?);
         }
         let LaunchPlan { checks, random, frame, mail, graph, .. } = &program.plan;
         program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty() && graph.is_none();
@@ -215,6 +215,12 @@ impl Program {
     #[must_use]
     pub fn last_choice(&self) -> Option<Choice> {
         self.graph.as_ref().and_then(Graph::last_choice)
+    }
+
+    /// The ways in which a graph cannot be launched here, and why.
+    #[must_use]
+    pub fn missing_ways(&self) -> Vec<(Way, Why)> {
+        self.graph.as_ref().map_or_else(Vec::new, Graph::missing_ways)
     }
 
     /// Launches the tasks on a stream. `slots` has room for those that are added here; `owner` is asked for what comes
@@ -299,7 +305,7 @@ impl Program {
             return Ok(Outcome::Done);
         }
         // What others put on the stream meanwhile is not waited for.
-        let waited = Event::on(device, stream).and_then(|event| device.wait_for_event(&event));
+        let waited = Event::on(device, stream).and_then(|event| device.wait_for_event(&event, stream));
         if let Err(error) = waited {
             // The device may write to it yet.
             let mut pending = device.pending.lock().unwrap_or_else(PoisonError::into_inner);

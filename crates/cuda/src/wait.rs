@@ -48,13 +48,15 @@ impl Device {
     /// If the device failed, or waiting was called off: the device goes on then, but for loops of graphs.
     pub fn wait_for(&self, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: whoever made the stream keeps it.
-        self.ask_until_done(|| unsafe { (self.driver.query_stream)(stream.handle()) })
+        self.ask_until_done(|| unsafe { (self.driver.query_stream)(stream.handle()) })?;
+        self.check_called_off(Some(stream))
     }
 
     /// Waits for what was put on a stream before an event, whatever others put there since.
-    pub(crate) fn wait_for_event(&self, event: &Event) -> Result<(), CudaError> {
+    pub(crate) fn wait_for_event(&self, event: &Event, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: the event exists.
-        self.ask_until_done(|| unsafe { (self.driver.query_event)(event.handle()) })
+        self.ask_until_done(|| unsafe { (self.driver.query_event)(event.handle()) })?;
+        self.check_called_off(Some(stream))
     }
 
     fn ask_until_done(&self, ask: impl Fn() -> u32) -> Result<(), CudaError> {
@@ -85,7 +87,8 @@ impl Device {
     pub(crate) fn wait_for_all(&'static self) -> Result<(), CudaError> {
         let launched = self.elsewhere.load(Ordering::Acquire);
         if self.waited_elsewhere.load(Ordering::Acquire) >= launched {
-            return self.wait_for(Stream::OWN);
+            self.wait_for(Stream::OWN)?;
+            return self.check_called_off(None);
         }
         let (send, receive) = channel();
         let wait = move || drop(send.send(self.wait_for_context()));
@@ -102,7 +105,7 @@ impl Device {
         };
         waited?;
         self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
-        Ok(())
+        self.check_called_off(None)
     }
 
     /// Waits for everything that anybody has put anywhere, whatever it takes.

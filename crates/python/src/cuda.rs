@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keyprint_codegen::Status;
-use keyprint_codegen::cuda::{CONDITIONS, LaunchPlan};
-use keyprint_cuda::graph::way::{Cost, Costs, Way};
+use keyprint_codegen::cuda::{CONDITIONS, LaunchPlan, probe};
+use keyprint_cuda::graph::measure::measure;
+use keyprint_cuda::graph::way::{Asked, Cost, Costs};
 use keyprint_cuda::nvrtc::{self, Nvrtc};
 use keyprint_cuda::program::Program;
 use keyprint_cuda::{CudaError, device, driver, mail, profile, wait};
@@ -38,6 +39,7 @@ pub(crate) fn device_error(py: Python<'_>, error: &CudaError) -> PyErr {
         CudaError::Forked => "forked",
         CudaError::NoNvrtc(_) => "no-compiler",
         CudaError::Compiler(_) => "compiler-failed",
+        CudaError::CalledOff => "called-off",
         CudaError::Driver { .. } | CudaError::Other(_) | CudaError::Interrupted => "device-failed",
     };
     let make = || -> PyResult<PyErr> {
@@ -231,15 +233,16 @@ pub(crate) fn _load_program(
     let plan: LaunchPlan = serde_json::from_str(plan).map_err(|error| {
         PyValueError::new_err(format!("what was kept with a kernel is unreadable: {error}"))
     })?;
-    let way =
-        way.map(|name| Way::of_name(name).ok_or_else(|| PyValueError::new_err("no such way"))).transpose()?;
+    let way = way
+        .map(|name| Asked::of_name(name).ok_or_else(|| PyValueError::new_err("no such way")))
+        .transpose()?;
     let program = py.detach(|| Program::load(open_device(ordinal)?, name, code, conditions, plan, way));
     let program = program.map_err(|error| device_error(py, &error))?;
     Ok(DeviceProgram { program: Arc::new(program) })
 }
 
 /// The way of a launch, why, blocks and threads, and what ways were expected to take.
-type ChoiceText = (&'static str, &'static str, (u32, u32), [Option<f64>; 3]);
+type ChoiceText = (&'static str, &'static str, (u32, u32), [Option<f64>; 4]);
 
 /// In which way the last launch of a graph was launched; nothing if there was none.
 #[pyfunction]
@@ -249,13 +252,42 @@ pub(crate) fn _graph_choice(program: &DeviceProgram) -> Option<ChoiceText> {
     Some((choice.way.name(), choice.why.words(), choice.grid, choice.expected))
 }
 
-/// Says what ways to launch graphs cost on a device, in nanoseconds: a launch, a task, a nanosecond of work of a CPU;
-/// of one block, of several, of nodes.
+/// The ways in which a graph cannot be launched here, and why.
+#[pyfunction]
+#[pyo3(signature = (program, /))]
+pub(crate) fn _missing_ways(program: &DeviceProgram) -> Vec<(&'static str, &'static str)> {
+    program.program.missing_ways().into_iter().map(|(way, why)| (way.name(), why.words())).collect()
+}
+
+/// What each way to launch graphs costs, in nanoseconds: a launch, a task, work that takes a CPU a nanosecond.
+type CostsText = [(f64, f64, f64); 4];
+
+/// A graph that is timed, as CUDA C++.
+#[pyfunction]
+pub(crate) fn _graph_probe() -> String {
+    probe().text
+}
+
+/// Times the ways to launch graphs on a device, and returns what they cost. `code` is of `_graph_probe`, `conditions` of
+/// `_graph_conditions`.
+#[pyfunction]
+#[pyo3(signature = (ordinal, code, conditions, /))]
+pub(crate) fn _measure_graphs(
+    py: Python<'_>,
+    ordinal: u32,
+    code: &[u8],
+    conditions: &[u8],
+) -> PyResult<CostsText> {
+    let costs = py.detach(|| measure(open_device(ordinal)?, &probe(), code, conditions));
+    let costs = costs.map_err(|error| device_error(py, &error))?;
+    Ok(costs.0.map(|cost| (cost.launch, cost.task, cost.work)))
+}
+
+/// Says what ways to launch graphs cost on a device.
 #[pyfunction]
 #[pyo3(signature = (ordinal, costs, /))]
-pub(crate) fn _set_graph_costs(py: Python<'_>, ordinal: u32, costs: [(f64, f64, f64); 3]) -> PyResult<()> {
+pub(crate) fn _set_graph_costs(py: Python<'_>, ordinal: u32, costs: CostsText) -> PyResult<()> {
     let device = py.detach(|| open_device(ordinal)).map_err(|error| device_error(py, &error))?;
-    let [block, blocks, nodes] = costs.map(|(launch, task, work)| Cost { launch, task, work });
-    device.set_costs(Costs { block, blocks, nodes });
+    device.set_costs(Costs(costs.map(|(launch, task, work)| Cost { launch, task, work })));
     Ok(())
 }

@@ -47,7 +47,8 @@ mod _native {
     #[pymodule_export]
     use crate::cuda::{
         _begin_profile, _cuda_capability, _cuda_devices, _end_profile, _graph_choice, _graph_conditions,
-        _load_program, _nvrtc_compile, _nvrtc_find, _nvrtc_version, _set_graph_costs, DeviceProgram, sync,
+        _graph_probe, _load_program, _measure_graphs, _missing_ways, _nvrtc_compile, _nvrtc_find,
+        _nvrtc_version, _set_graph_costs, DeviceProgram, sync,
     };
     #[pymodule_export]
     use crate::describe::Description;

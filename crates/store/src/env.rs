@@ -142,8 +142,8 @@ pub const DUMP: Variable = Variable {
 /// How graphs are launched on a device.
 pub const GRAPH: Variable = Variable {
     name: "KEYPRINT_GRAPH",
-    does: "how graphs are launched on a device, unless the kernel says so: `fused`, `nodes` or `host`; otherwise in the \
-           way that is expected to take the least time",
+    does: "how graphs are launched on a device, unless the kernel says so: `fused`, `block`, `grid`, `nodes` or `host`; \
+           otherwise in the way that is expected to take the least time",
 };
 
 /// How many threads work on a loop.

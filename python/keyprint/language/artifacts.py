@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from .._native import _language_version, _load_kernel, _lower, _read_status, _take_failure
+from .._native import _language_version, _load_kernel, _lower, _missing_ways, _read_status, _take_failure
+from ..dispatch.log import log
 from ..dispatch.specialization import Artifact, NativeCode, Target
 from ..version import __version__
 from .compile.toolchain import compile_c
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
     from ..dispatch.specialization import Specialization
 
-__all__ = ["TOOL", "compile_kernel", "load_kernel"]
+__all__ = ["TOOL", "WAYS", "compile_kernel", "load_kernel"]
+
+#: How graphs are launched on devices, if programs say so.
+WAYS = ("fused", "block", "grid", "nodes", "host")
 
 #: The version of what is kept with compiled code. Whoever changes what is compiled or kept (`compile_kernel`,
 #: `load_kernel`, `compile/host.py`) raises it; the native compiler is part of keys by its own digest.
@@ -147,14 +151,22 @@ def load_kernel(artifact: Artifact, dispatcher: Any, way: str | None = None) -> 
         from .._native import _load_program
 
         assert artifact.specialization is not None
-        _, device = _identity_and_device(artifact.specialization.target)
+        identity, device = _identity_and_device(artifact.specialization.target)
         assert device is not None
-        graph = known["graph"]
-        if graph is not None and way is None:
-            way = _way_of_environment()
-        conditions = artifact[_CONDITIONS] if graph is not None and graph["loops"] else None
+        conditions = None
+        if known["graph"] is not None:
+            way = way or _way_of_environment()
+            if known["graph"]["loops"]:
+                conditions = artifact[_CONDITIONS]
+            if way in (None, "fused"):
+                # Only graphs need it, whose way is to be chosen.
+                from .compile.graph_costs import settle_costs
+
+                settle_costs(device, identity[2], identity[3], dispatcher.options.store)
         loaded = program = _load_program(dispatcher.name, artifact[_CUBIN], conditions, plan, device, way)
         address = 0
+        if known["graph"] is not None:
+            _say_what_is_missing(dispatcher.name, program, way)
     record = known["graph"]
     labels: list[Any] = []
     outcomes = None
@@ -179,14 +191,20 @@ def load_kernel(artifact: Artifact, dispatcher: Any, way: str | None = None) -> 
     )
 
 
+def _say_what_is_missing(name: str, program: Any, way: str | None) -> None:
+    """Write to the log which ways to launch a graph are not there."""
+    for missing, why in _missing_ways(program):
+        log("warning" if missing == way else "info", f"`{name}` cannot be launched by way of `{missing}`: {why}")
+
+
 def _way_of_environment() -> str | None:
     """Return how graphs are launched on a device, if that is said to all of them."""
     way = os.environ.get("KEYPRINT_GRAPH") or None
-    if way not in (None, "fused", "nodes", "host"):
+    if way is not None and way not in WAYS:
         raise KernelRuntimeError(
             f"`KEYPRINT_GRAPH` is `{way}`, which is no way to launch graphs",
-            code="device-failed",
-            hint="it is `fused`, `nodes` or `host`; unset it to have the quickest chosen",
+            code="graph-way",
+            hint=f"it is one of {', '.join(f'`{known}`' for known in WAYS)}; unset it to have the quickest chosen",
         )
     return way
 

@@ -109,8 +109,8 @@ def kernel(
     ``with kp.checkpoint(label, yield_on=flag):``.
 
     On a device, a graph is launched as one kernel for all tasks, as a CUDA graph with a node for each, or task by task
-    with loops on the host: whichever is expected to take the least time. ``graph="fused"``, ``"nodes"`` or ``"host"``
-    says which; the results are the same.
+    with loops on the host: whichever is expected to take the least time. ``graph="fused"`` (``"block"`` or ``"grid"``:
+    of one block of threads, or of many), ``"nodes"`` or ``"host"`` says which; the results are the same.
     """
     if isinstance(graph, str) and graph not in _WAYS:
         raise ValueError(
@@ -124,10 +124,6 @@ def kernel(
         return _make(function, fastcache, on_drift, (bool(graph), bool(checkpoints)), way)
 
     return make if function is None else make(function)
-
-
-#: How graphs are launched on devices.
-_WAYS = ("fused", "nodes", "host")
 
 
 def _make(

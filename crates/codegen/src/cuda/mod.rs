@@ -15,6 +15,7 @@ mod bounds;
 mod functions;
 mod graph;
 mod plan;
+mod probe;
 mod split;
 mod task;
 
@@ -23,6 +24,7 @@ pub use graph::CONDITIONS;
 pub use plan::{
     Check, Count, Extent, GraphPlan, LaunchPlan, MailPlan, Op, PiecePlan, Place, PrintPart, Step, TaskPlan,
 };
+pub use probe::{PROBE_SLOTS, probe};
 
 use std::fmt::Write;
 

@@ -1,11 +1,13 @@
 //! Graphs of tasks on a device: launched as one kernel, as a CUDA graph, or task by task, with loops on the host.
 //!
-//! [`way`] chooses, from how much there is to do and from what each way costs on the device; [`nodes`] builds CUDA
-//! graphs; [`driver`] has what the driver knows of them. All ways give the same results. What is built depends on the
+//! [`way`] chooses, from how much there is to do and from what each way costs on the device, which [`measure`] finds out; [`nodes`] builds CUDA
+//! graphs; [`stop`] ends loops that nobody waits for any more; [`driver`] has what the driver knows of graphs. All ways give the same results. What is built depends on the
 //! driver and the device, and on nothing that is kept with the code.
 
 pub(crate) mod driver;
+pub mod measure;
 mod nodes;
+pub(crate) mod stop;
 pub mod way;
 
 use std::ffi::{CStr, c_int, c_void};
@@ -21,7 +23,7 @@ use crate::memory::DeviceMemory;
 use crate::program::{Grid, Program};
 use crate::stream::Stream;
 use nodes::{Nodes, STORING};
-use way::{Choice, Load, Open, Way, Why};
+use way::{Asked, Choice, Load, Open, Way, Why};
 
 /// Graphs that are kept for grids of other sizes, at most.
 const MOST_GRAPHS: usize = 16;
@@ -47,7 +49,7 @@ pub(crate) struct Graph {
     may_pass: bool,
     has_nodes: bool,
     weights: Vec<f64>,
-    asked: Option<Way>,
+    asked: Option<Asked>,
     state: Mutex<State>,
 }
 
@@ -83,7 +85,7 @@ impl Graph {
         plan: &LaunchPlan,
         graph: &GraphPlan,
         conditions: Option<&[u8]>,
-        asked: Option<Way>,
+        asked: Option<Asked>,
     ) -> Result<Self, CudaError> {
         let fused = function(device, module, c"kp_fused")?;
         let mut blocks = 0;
@@ -114,13 +116,19 @@ impl Graph {
         })
     }
 
-    /// Whether a launch waits for turns of loops on the host.
+    /// Whether a launch may wait for turns of loops on the host.
     pub(crate) fn waits(&self) -> bool {
-        self.plan.has_loops && self.is_on_host()
+        let nodes = !self.has_nodes && self.asked.is_none_or(|asked| asked == Asked::Only(Way::Nodes));
+        self.plan.has_loops && (nodes || self.asked == Some(Asked::Only(Way::Host)))
     }
 
-    fn is_on_host(&self) -> bool {
-        self.asked == Some(Way::Host) || self.asked == Some(Way::Nodes) && !self.has_nodes
+    /// The ways that there are not, and why.
+    pub(crate) fn missing_ways(&self) -> Vec<(Way, Why)> {
+        let ways = [
+            (self.resident > 1, Way::Grid, Why::NoCooperation),
+            (self.has_nodes, Way::Nodes, Why::OldDriver),
+        ];
+        ways.into_iter().filter(|(is_there, ..)| !is_there).map(|(_, way, why)| (way, why)).collect()
     }
 
     /// What was chosen for the last launch.
@@ -130,31 +138,17 @@ impl Graph {
 
     fn choose(&self, program: &Program, slots: &[u64], stream: Stream) -> Choice {
         let load = Load::of(&program.plan, &self.weights, slots);
-        let open = Open { blocks: self.resident > 1, nodes: self.has_nodes };
-        let (mut way, has_blocks, expected) = way::choose(&program.device.costs(), &load, open);
-        let mut why = Why::Expected;
-        match self.asked {
-            _ if self.is_on_host() => {
-                (way, why) = (Way::Host, if self.has_nodes { Why::Asked } else { Why::OldDriver });
-                if self.asked == Some(Way::Host) {
-                    why = Why::Asked;
-                }
-            }
-            Some(asked) => (way, why) = (asked, Why::Asked),
-            None => {}
-        }
-        if way == Way::Nodes && stream != Stream::OWN && program.device.is_capturing(stream) {
-            (way, why) = (Way::Fused, Why::Captured);
-        }
-        let is_less = expected[1].zip(expected[0]).is_some_and(|(blocks, block)| blocks < block);
-        let grid = self.grid(&load, has_blocks || way == Way::Fused && is_less);
-        Choice { way, grid, why, expected }
+        let is_captured = stream != Stream::OWN && program.device.is_capturing(stream);
+        let open = Open { grid: self.resident > 1, nodes: self.has_nodes, is_captured };
+        let mut choice = way::choose(&program.device.costs(), &load, open, self.asked);
+        choice.grid = self.grid(&load, choice.way);
+        choice
     }
 
     /// Blocks and threads of the kernel for all tasks.
-    fn grid(&self, load: &Load, has_blocks: bool) -> (u32, u32) {
+    fn grid(&self, load: &Load, way: Way) -> (u32, u32) {
         let largest = if load.is_known { load.largest } else { u64::MAX };
-        if has_blocks {
+        if way == Way::Grid {
             let blocks = largest.div_ceil(u64::from(THREADS)).clamp(2, u64::from(self.resident)) as u32;
             return (blocks, THREADS);
         }
@@ -175,13 +169,13 @@ impl Graph {
     ) -> Result<(), CudaError> {
         let device = program.device;
         let choice = self.choose(program, slots, stream);
-        let (number, stop) = device.next_launch()?;
+        let (number, stop) = device.next_launch(stream, self.plan.has_loops)?;
         slots[program.plan.number_slot()] = number;
         slots[program.plan.stop_slot()] = stop;
         // SAFETY: as the caller promises.
         unsafe {
             match choice.way {
-                Way::Fused => self.launch_fused(program, slots, stream, choice.grid)?,
+                Way::Block | Way::Grid => self.launch_fused(program, slots, stream, choice.grid)?,
                 Way::Nodes => self.launch_nodes(program, slots, stream)?,
                 Way::Host => self.launch_on_host(program, slots, stream)?,
             }
@@ -283,7 +277,8 @@ impl Graph {
         let storing = Grid { blocks: (1, 1, 1), threads: (STORING, 1) };
         device.launch_function(self.store, storing, stream, &mut parameters)?;
         let answer = Mailbox::of(device, MailPlan { results: 1, ..MailPlan::default() })?;
-        let walk = HostWalk { graph: self, program, grids: &grids, control, stream, answer: &answer };
+        let number = slots[program.plan.number_slot()];
+        let walk = HostWalk { graph: self, program, grids: &grids, control, stream, number, answer: &answer };
         walk.pieces(&self.plan.pieces)?;
         answer.put_back();
         Ok(())
@@ -297,6 +292,7 @@ struct HostWalk<'g> {
     grids: &'g [Grid],
     control: u64,
     stream: Stream,
+    number: u64,
     answer: &'g Mailbox,
 }
 
@@ -347,6 +343,9 @@ impl HostWalk<'_> {
         let one = Grid { blocks: (1, 1, 1), threads: (1, 1) };
         device.launch_function(function, one, self.stream, &mut parameters)?;
         device.wait_for(self.stream)?;
+        if device.is_called_off(self.number) {
+            return Err(CudaError::CalledOff);
+        }
         let mut word = [0];
         self.answer.results(&mut word);
         Ok(word[0] as u32 != 0)

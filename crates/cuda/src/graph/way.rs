@@ -5,32 +5,60 @@ use keyprint_codegen::cuda::{LaunchPlan, PiecePlan};
 /// A way to launch a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// One kernel for all tasks.
-    Fused,
-    /// A CUDA graph, with a node for each.
+    /// One kernel for all tasks, of one block of threads.
+    Block,
+    /// One kernel for all tasks, of as many blocks as run at a time.
+    Grid,
+    /// A CUDA graph, with a node for each task.
     Nodes,
-    /// A launch for each, and loops on the host.
+    /// A launch for each task, and loops on the host.
     Host,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Fused, Self::Nodes, Self::Host];
+    pub const ALL: [Self; 4] = [Self::Block, Self::Grid, Self::Nodes, Self::Host];
 
     /// What programs call it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Fused => "fused",
+            Self::Block => "block",
+            Self::Grid => "grid",
             Self::Nodes => "nodes",
             Self::Host => "host",
         }
     }
 
-    /// The way of a name.
+    fn is_fused(self) -> bool {
+        matches!(self, Self::Block | Self::Grid)
+    }
+}
+
+/// What a program asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// One kernel, of one block or of several.
+    Fused,
+    /// This way and no other.
+    Only(Way),
+}
+
+impl Asked {
+    /// What a name asks for.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|way| way.name() == name)
+        match name {
+            "fused" => Some(Self::Fused),
+            _ => Way::ALL.into_iter().find(|way| way.name() == name).map(Self::Only),
+        }
+    }
+
+    fn allows(self, way: Way) -> bool {
+        match self {
+            Self::Fused => way.is_fused(),
+            Self::Only(only) => way == only,
+        }
     }
 }
 
@@ -41,7 +69,7 @@ pub struct Cost {
     pub launch: f64,
     /// A task of nothing.
     pub task: f64,
-    /// A nanosecond of a thread of a CPU, of work that is spread over all threads.
+    /// What takes a thread of a CPU a nanosecond, spread over all threads.
     pub work: f64,
 }
 
@@ -51,41 +79,35 @@ impl Cost {
     }
 }
 
-/// What the ways cost on a device.
+/// What each way costs on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
-    /// One kernel, of one block.
-    pub block: Cost,
-    /// One kernel, of as many blocks as run at a time.
-    pub blocks: Cost,
-    /// A CUDA graph.
-    pub nodes: Cost,
-}
+pub struct Costs(pub [Cost; 4]);
 
 impl Default for Costs {
     /// What was measured on an H200: better than nothing, where nobody has measured.
     fn default() -> Self {
-        Self {
-            block: Cost { launch: 9000.0, task: 110.0, work: 0.032 },
-            blocks: Cost { launch: 11_000.0, task: 1400.0, work: 0.0002 },
-            nodes: Cost { launch: 11_000.0, task: 2100.0, work: 0.0002 },
-        }
+        Self([
+            Cost { launch: 9000.0, task: 110.0, work: 0.032 },
+            Cost { launch: 11_000.0, task: 1400.0, work: 0.0002 },
+            Cost { launch: 11_000.0, task: 2100.0, work: 0.0002 },
+            Cost { launch: 11_000.0, task: 6000.0, work: 0.0002 },
+        ])
     }
 }
 
-/// A loop inside of another is taken to be run this often.
+/// How often a loop inside of another is taken to run, and how deep that counts.
 const TURNS: f64 = 16.0;
 const DEEPEST: i32 = 4;
 
-/// What the work of a task is, if the host cannot tell how many iterations it has.
+/// How many iterations a task is taken to have, if the host cannot tell.
 const USUAL: i64 = 16_384;
 
-/// How much a launch has to do: a turn of its loops, about.
+/// How much a launch has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    /// Tasks, those in loops more than once.
+    /// Tasks, those in loops as often as they are taken to run.
     tasks: f64,
-    /// Nanoseconds of a CPU.
+    /// Nanoseconds of a thread of a CPU.
     work: f64,
     /// The most iterations that a task has.
     pub(crate) largest: u64,
@@ -137,9 +159,23 @@ impl Load {
 /// Which ways there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// Blocks of one kernel that can wait for each other.
-    pub(crate) blocks: bool,
+    /// Blocks of one kernel can wait for each other.
+    pub(crate) grid: bool,
+    /// The driver has all that the graph is made of.
     pub(crate) nodes: bool,
+    /// The stream records what is put on it.
+    pub(crate) is_captured: bool,
+}
+
+impl Open {
+    fn has(self, way: Way) -> bool {
+        match way {
+            Way::Block => true,
+            Way::Grid => self.grid,
+            Way::Nodes => self.nodes && !self.is_captured,
+            Way::Host => !self.is_captured,
+        }
+    }
 }
 
 /// What was chosen for a launch, and why.
@@ -151,8 +187,8 @@ pub struct Choice {
     pub grid: (u32, u32),
     /// Why it is this one.
     pub why: Why,
-    /// What ways are expected to take, in nanoseconds: one kernel of one block, of several, nodes.
-    pub expected: [Option<f64>; 3],
+    /// What each way is expected to take, in nanoseconds, where there is such a way.
+    pub expected: [Option<f64>; 4],
 }
 
 /// Why a way was chosen.
@@ -162,10 +198,12 @@ pub enum Why {
     Expected,
     /// Somebody said so.
     Asked,
-    /// The stream records what is put on it.
+    /// Somebody said otherwise, but the stream records what is put on it.
     Captured,
-    /// It was asked for nodes, and the driver has none, or none for loops.
+    /// Somebody said otherwise, but the driver has no graphs, or none with loops.
     OldDriver,
+    /// Somebody said otherwise, but blocks of threads cannot wait for each other.
+    NoCooperation,
 }
 
 impl Why {
@@ -175,26 +213,35 @@ impl Why {
         match self {
             Self::Expected => "expected to take the least time",
             Self::Asked => "asked for",
-            Self::Captured => "the stream is being captured, and a graph cannot be part of another",
-            Self::OldDriver => "the driver has no graphs of this kind: loops need one of CUDA 12.4",
+            Self::Captured => {
+                "the stream is being captured, and a graph with loops cannot be part of another"
+            }
+            Self::OldDriver => "the driver has no graphs of this kind: loops need one of CUDA 12.4 or later",
+            Self::NoCooperation => "the device cannot have blocks of threads wait for each other",
         }
     }
 }
 
-/// Chooses between one kernel and a graph; blocks are 1 if one block is best.
-pub(crate) fn choose(costs: &Costs, load: &Load, open: Open) -> (Way, bool, [Option<f64>; 3]) {
-    let block = costs.block.of(load);
-    let blocks = open.blocks.then(|| costs.blocks.of(load));
-    let nodes = open.nodes.then(|| costs.nodes.of(load));
-    let expected = [Some(block), blocks, nodes];
-    let mut best = (Way::Fused, false, block);
-    if let Some(blocks) = blocks.filter(|blocks| *blocks < best.2) {
-        best = (Way::Fused, true, blocks);
-    }
-    if let Some(nodes) = nodes.filter(|nodes| *nodes < best.2) {
-        best = (Way::Nodes, false, nodes);
-    }
-    (best.0, best.1, expected)
+/// Chooses a way; the grid is left to whoever knows the kernel.
+pub(crate) fn choose(costs: &Costs, load: &Load, open: Open, asked: Option<Asked>) -> Choice {
+    let expected = |way: Way| open.has(way).then(|| costs.0[way as usize].of(load));
+    let quickest = |allowed: &dyn Fn(Way) -> bool| {
+        let ways = Way::ALL.into_iter().filter(|way| allowed(*way));
+        let timed = ways.filter_map(|way| expected(way).map(|time| (way, time)));
+        timed.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(way, _)| way)
+    };
+    // Loops on the host are for drivers that know no others.
+    let usual = |way: Way| way != Way::Host || !open.nodes;
+    let (way, why) = match asked {
+        None => (quickest(&usual), Why::Expected),
+        Some(asked) => match quickest(&|way| asked.allows(way)) {
+            Some(way) => (Some(way), Why::Asked),
+            None if open.is_captured => (quickest(&|way: Way| way.is_fused()), Why::Captured),
+            None if asked == Asked::Only(Way::Grid) => (Some(Way::Block), Why::NoCooperation),
+            None => (Some(Way::Host), Why::OldDriver),
+        },
+    };
+    Choice { way: way.unwrap_or(Way::Block), grid: (0, 0), why, expected: Way::ALL.map(expected) }
 }
 
 #[cfg(test)]
@@ -230,28 +277,43 @@ mod tests {
         Load::of(&plan, &weights, &[])
     }
 
+    const ALL: Open = Open { grid: true, nodes: true, is_captured: false };
+
+    fn chosen(count: i64, open: Open, asked: Option<Asked>) -> (Way, Why) {
+        let choice = choose(&Costs::default(), &load(count), open, asked);
+        (choice.way, choice.why)
+    }
+
     #[test]
     fn small_graphs_are_one_block_and_large_ones_are_not() {
-        let all = Open { blocks: true, nodes: true };
-        let costs = Costs::default();
         for count in [0, 16, 1024, 4096] {
-            assert_eq!(choose(&costs, &load(count), all).0, Way::Fused);
-            assert!(!choose(&costs, &load(count), all).1, "{count}");
+            assert_eq!(chosen(count, ALL, None), (Way::Block, Why::Expected));
         }
-        assert!(choose(&costs, &load(1 << 20), all).1);
-        let nodes = Open { blocks: false, nodes: true };
-        assert_eq!(choose(&costs, &load(1 << 20), nodes).0, Way::Nodes);
-        let none = Open { blocks: false, nodes: false };
-        assert_eq!(choose(&costs, &load(1 << 20), none).0, Way::Fused);
+        assert_eq!(chosen(1 << 20, ALL, None), (Way::Grid, Why::Expected));
+        assert_eq!(chosen(1 << 20, Open { grid: false, ..ALL }, None).0, Way::Nodes);
+        let old = Open { grid: false, nodes: false, ..ALL };
+        assert_eq!(chosen(1 << 20, old, None).0, Way::Host);
+        assert_eq!(chosen(16, old, None).0, Way::Block);
         assert_eq!(load(5).largest, 5);
         assert!(load(5).is_known);
     }
 
     #[test]
-    fn ways_have_names() {
+    fn what_is_asked_for_is_done_where_it_can_be() {
         for way in Way::ALL {
-            assert_eq!(Way::of_name(way.name()), Some(way));
+            assert_eq!(Asked::of_name(way.name()), Some(Asked::Only(way)));
+            assert_eq!(chosen(16, ALL, Some(Asked::Only(way))), (way, Why::Asked));
         }
-        assert_eq!(Way::of_name("else"), None);
+        assert_eq!(chosen(1 << 20, ALL, Asked::of_name("fused")), (Way::Grid, Why::Asked));
+        assert_eq!(Asked::of_name("else"), None);
+        let old = Open { nodes: false, ..ALL };
+        assert_eq!(chosen(16, old, Some(Asked::Only(Way::Nodes))), (Way::Host, Why::OldDriver));
+        let captured = Open { is_captured: true, ..ALL };
+        for way in [Way::Nodes, Way::Host] {
+            assert_eq!(chosen(16, captured, Some(Asked::Only(way))), (Way::Block, Why::Captured));
+        }
+        assert_eq!(chosen(1 << 30, captured, None), (Way::Grid, Why::Expected));
+        let alone = Open { grid: false, ..ALL };
+        assert_eq!(chosen(16, alone, Some(Asked::Only(Way::Grid))), (Way::Block, Why::NoCooperation));
     }
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..._native import _find_executable, _last_executable, _resume
+from ..._native import _find_executable, _graph_choice, _last_executable, _resume
 from ..compile.places import place_of
 from ..errors import KernelRuntimeError
+from .launched import GraphLaunch
 from .task_graph import TaskGraph
 
 TYPE_CHECKING = False
@@ -72,7 +73,9 @@ def graph_of(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> 
         place = place_of(function, statement, dispatcher)
         return place[0][2] if place else None
 
-    return TaskGraph(dispatcher.name, known["graph"], labels, line_of)
+    choice = None if program is None else _graph_choice(program)
+    launch = None if choice is None else GraphLaunch(*choice)
+    return TaskGraph(dispatcher.name, known["graph"], labels, line_of, launch)
 
 
 class BoundGraph:

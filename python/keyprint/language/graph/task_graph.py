@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from .launched import GraphLaunch
+
 __all__ = ["Node", "TaskGraph"]
 
 
@@ -74,14 +76,21 @@ class TaskGraph:
     """The tasks of a kernel, for arguments of one specification, and what decides whether they run.
 
     ``nodes`` are its pieces in order (:class:`Node`); ``tasks``, ``loops`` and ``checkpoints`` those of one kind,
-    wherever they are. ``arguments`` are the names of what it is given, by number. ``print`` shows it as a tree;
-    :meth:`to_dot` writes it for Graphviz, :meth:`to_svg` draws it.
+    wherever they are. ``arguments`` are the names of what it is given, by number. ``launch`` says how it was launched
+    last (:class:`GraphLaunch`), if that was on a device. ``print`` shows it as a tree; :meth:`to_dot` writes it for
+    Graphviz, :meth:`to_svg` draws it.
     """
 
     def __init__(
-        self, name: str, record: Any, labels: list[Any], line_of: Callable[[Any], int | None]
+        self,
+        name: str,
+        record: Any,
+        labels: list[Any],
+        line_of: Callable[[Any], int | None],
+        launch: GraphLaunch | None = None,
     ) -> None:
         self.name = name
+        self.launch = launch
         self.arguments: list[str] = [argument["name"] for argument in record["arguments"]]
         self._record = record
         self._labels = labels
@@ -133,6 +142,8 @@ class TaskGraph:
 
     def __str__(self) -> str:
         lines = [f"graph of `{self.name}`"]
+        if self.launch is not None:
+            lines += [f"│  {self.launch.title}", f"│  {self.launch.details}"]
         _tree(self.nodes, "", lines)
         return "\n".join(lines)
 
