@@ -89,3 +89,46 @@ def chart(title: str, rows: dict[str, dict[str, float]]) -> str:
     title = f'<text x="12" y="20" font-size="14" font-weight="bold">{escaped(title)}</text>'
     background = '<rect width="100%" height="100%" fill="white"/>'
     return "\n".join([head, background, title, *parts, "</svg>"]) + "\n"
+
+
+def lines(title: str, series: dict[str, dict[float, float]]) -> str:
+    """Return a picture of lines, from numbers to numbers, both on a logarithmic scale."""
+    every = [number for points in series.values() for number in points]
+    values = [value for points in series.values() for value in points.values()]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    first, last = math.log2(min(every)), math.log2(max(every))
+    left, top, width, height = 60, 40, 520, 360
+
+    def across(number: float) -> float:
+        return left + (math.log2(number) - first) / max(last - first, 1) * width
+
+    def down(value: float) -> float:
+        return top + (high - math.log10(value)) / (high - low) * height
+
+    parts = [f'<text x="12" y="20" font-size="14" font-weight="bold">{escaped(title)}</text>']
+    for decade in range(low, high + 1):
+        y = down(10**decade)
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#dddddd"/>')
+        parts.append(
+            f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" font-size="10">{10.0**decade:g}</text>'
+        )
+    for number in sorted(set(every)):
+        parts.append(
+            f'<text x="{across(number):.1f}" y="{top + height + 16}" text-anchor="middle" font-size="10">'
+            f"{number:,}</text>"
+        )
+    colours = iter(["#b6308b", "#e07bc0", *OTHERS] * len(series))
+    for at, (name, points) in enumerate(series.items()):
+        colour = next(colours)
+        dashes = "" if name.startswith("Keyprint") else ' stroke-dasharray="5 4"'
+        path = " ".join(f"{across(number):.1f},{down(value):.1f}" for number, value in sorted(points.items()))
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"{dashes}/>'
+            f'<line x1="{left + width + 16}" y1="{56 + 18 * at}" x2="{left + width + 44}" y2="{56 + 18 * at}" '
+            f'stroke="{colour}" stroke-width="1.8"{dashes}/>'
+            f'<text x="{left + width + 50}" y="{60 + 18 * at}">{escaped(name)}</text>'
+        )
+    size = f'width="{left + width + 220}" height="{top + height + 30}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
+    background = '<rect width="100%" height="100%" fill="white"/>'
+    return "\n".join([head, background, *parts, "</svg>"]) + "\n"

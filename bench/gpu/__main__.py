@@ -1,9 +1,9 @@
 """Kernels on a CUDA device beside CUDA C by hand, CuPy, Triton, torch, JAX and Numba, in one run: ``python bench/gpu``.
 
 Launches: the time until a call returns, and with a wait. Kernels: the time on the device, by events for CUDA C and by
-many launches and one wait for all others. Tools take turns; medians and ratios to the floor are printed, and written to
-``bench/gpu.md``. ``launches``, ``starts`` and ``kernels`` name parts of it. Needs a GPU and ``nvcc``. Run by
-``make bench-gpu``.
+many launches and one wait for all others. Graphs: the time of a turn, of many turns less one. Tools take turns; medians and
+ratios to the floor are printed, and written to ``bench/gpu.md``. ``launches``, ``starts``, ``graphs`` and ``kernels`` name
+parts of it. Needs a GPU and ``nvcc``. Run by ``make bench-gpu``.
 """
 
 from __future__ import annotations
@@ -23,29 +23,44 @@ from typing import Any
 
 # JAX would take most of the memory for itself.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+HERE = Path(__file__).resolve().parent
+# Plots are drawn as those of the benchmarks on the CPU.
+sys.path.append(str(HERE.parent))
 
+import graphs
 import kernels
 import launches
+import plots
 import starts
 from table import Table
 
 import keyprint as kp
 
-HERE = Path(__file__).resolve().parent
-PARTS = ("starts", "launches", "kernels")
+PARTS = ("starts", "launches", "graphs", "kernels")
 PACKAGES = ("keyprint", "cupy-cuda12x", "cupy-cuda13x", "torch", "triton", "jax", "numba", "quadrants")
 
 
-def build_floor() -> Any:
+#: What each library of floors measures.
+FLOORS = {
+    "floor": (
+        *("launch_us", "launch_and_wait_us", "saxpy_ms", "stencil_ms", "mandelbrot_ms", "nbody_ms"),
+        *("sum_ms", "histogram_ms", "shared_histogram_ms", "matmul_ms"),
+    ),
+    "graphs": (
+        *("graph_of_ten_us", "graph_of_ten_and_wait_us", "turn_us", "solver_us", "bodies_us"),
+    ),
+}
+
+
+def build_floor(name: str) -> Any:
     """Compile CUDA C by hand; return what measures it."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    library = Path(tempfile.mkdtemp()) / "floor.so"
+    library = Path(tempfile.mkdtemp()) / f"{name}.so"
     flags = ["-O3", "-arch=native", "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared"]
-    subprocess.run([nvcc, *flags, "-o", library, HERE / "floor.cu", "-lcuda"], check=True)
+    subprocess.run([nvcc, *flags, "-o", library, HERE / f"{name}.cu", "-lcuda"], check=True)
     floor = ctypes.CDLL(str(library))
-    times = ("saxpy", "stencil", "mandelbrot", "nbody", "sum", "histogram", "shared_histogram", "matmul")
-    for name in ("launch_us", "launch_and_wait_us", *(f"{time}_ms" for time in times)):
-        getattr(floor, name).restype = ctypes.c_double
+    for function in FLOORS[name]:
+        getattr(floor, function).restype = ctypes.c_double
     return floor
 
 
@@ -65,14 +80,17 @@ def main() -> None:
         # Before this process has a context of its own.
         starts.processes(table)
         starts.cold_compiles(table)
-    floor = build_floor()
     if "launches" in parts:
-        launches.measure(table, floor)
+        launches.measure(table, build_floor("floor"))
+    out = Path(os.environ.get("OUT", HERE.parent))
+    if "graphs" in parts:
+        sizes = graphs.measure(table, build_floor("graphs"))
+        title = "A turn of three tasks, by elements (microseconds)"
+        (out / "turns.svg").write_text(plots.lines(title, sizes))
     if "kernels" in parts:
-        kernels.measure(table, floor)
-    out = Path(os.environ.get("OUT", HERE.parent)) / "gpu.md"
+        kernels.measure(table, build_floor("floor"))
     head = textwrap.fill(f"{head}; {datetime.date.today()}.", 100)
-    out.write_text(f"# On a GPU\n\n{head}\n\n{table.text()}\n")
+    (out / "gpu.md").write_text(f"# On a GPU\n\n{head}\n\n{table.text()}\n")
 
 
 if __name__ == "__main__":

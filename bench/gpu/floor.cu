@@ -1,21 +1,9 @@
 // What CUDA C by hand takes on the machine at hand: the floor that everything else is measured beside. Built by
 // `__main__.py` as a library, so that all of it is measured in one process and one context.
 
-#include <algorithm>
-#include <chrono>
-#include <vector>
-
-#include <cuda.h>
-#include <cuda_runtime.h>
+#include "timing.cuh"
 
 namespace {
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double median(std::vector<double> all) {
-  std::sort(all.begin(), all.end());
-  return all[all.size() / 2];
-}
-
 struct Slots {
   unsigned long long w[8];
 };
@@ -106,32 +94,6 @@ __global__ void matmul(const float *a, const float *b, float *c, int n) {
   float sum = 0;
   for (int k = 0; k < n; ++k) sum += a[(long)i * n + k] * b[(long)k * n + j];
   c[(long)i * n + j] = sum;
-}
-
-template <class F> double milliseconds(F run, int repeats) {
-  cudaEvent_t first, last;
-  cudaEventCreate(&first);
-  cudaEventCreate(&last);
-  run();
-  cudaDeviceSynchronize();
-  std::vector<double> all;
-  for (int at = 0; at < repeats; ++at) {
-    cudaEventRecord(first);
-    run();
-    cudaEventRecord(last);
-    cudaEventSynchronize(last);
-    float ms;
-    cudaEventElapsedTime(&ms, first, last);
-    all.push_back(ms);
-  }
-  return median(all);
-}
-
-template <class T> T *zeros(long count) {
-  T *data = nullptr;
-  cudaMalloc(&data, count * sizeof(T));
-  cudaMemset(data, 0, count * sizeof(T));
-  return data;
 }
 }  // namespace
 

@@ -9,7 +9,7 @@ from ..dispatch.kernel import jit
 from ..dispatch.specialization import Artifact, NativeCode
 from ..functions.key import unwrap
 from ..lazy import BUSY
-from .artifacts import TOOL, compile_kernel, load_kernel
+from .artifacts import TOOL, WAYS, compile_kernel, load_kernel
 from .caller import levels_to_caller, names_of_caller
 from .errors import (
     make_kernel_error,
@@ -112,9 +112,9 @@ def kernel(
     with loops on the host: whichever is expected to take the least time. ``graph="fused"`` (``"block"`` or ``"grid"``:
     of one block of threads, or of many), ``"nodes"`` or ``"host"`` says which; the results are the same.
     """
-    if isinstance(graph, str) and graph not in _WAYS:
+    if isinstance(graph, str) and graph not in WAYS:
         raise ValueError(
-            f"a graph is launched in one of the ways {', '.join(map(repr, _WAYS))}, found {graph!r}"
+            f"a graph is launched in one of the ways {', '.join(map(repr, WAYS))}, found {graph!r}"
         )
     if checkpoints and not graph:
         raise TypeError("only graphs have checkpoints\nhint: write `@kernel(graph=True, checkpoints=True)`")
