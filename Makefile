@@ -132,12 +132,13 @@ fuzz-keys: setup
 	@cd tests && ../$(BIN)/python -m oracle --pairs $(PAIRS) --first $(FIRST)
 
 # Random programs of the kernel language, judged by an interpreter of its semantics: PROGRAMS of them, from BATCH on;
-# and LOOPS kernels of several loops, judged by plain Python.
+# LOOPS kernels of several loops, judged by plain Python; and GRAPHS graphs, launched and resumed.
 PROGRAMS ?= 10000
 LOOPS ?= 1000
+GRAPHS ?= 500
 BATCH ?= 0
 fuzz-kernels: setup
-	@cd tests && ../$(BIN)/python -m semantics --programs $(PROGRAMS) --loops $(LOOPS) --first $(BATCH)
+	@cd tests && ../$(BIN)/python -m semantics --programs $(PROGRAMS) --loops $(LOOPS) --graphs $(GRAPHS) --first $(BATCH)
 
 fuzz:
 	cd fuzz && $(CARGO) fuzz run --sanitizer none encode -- -max_total_time=60

@@ -63,6 +63,42 @@ def drawn(x: kp.types.NDArray[kp.f32, 1]):
         x[i] = kp.random(kp.f32)
 
 
+def solve(
+    x: kp.types.NDArray[kp.i32, 1],
+    y: kp.types.NDArray[kp.i32, 1],
+    total: kp.types.NDArray[kp.i64, 0],
+    left: kp.types.NDArray[kp.i32, 0],
+    full: kp.types.NDArray[kp.i32, 0],
+):
+    while kp.graph.do_while(left):
+        for i in x:
+            y[i] = x[(i + 1) % x.shape[0]] + 1
+        for i in x:
+            x[i] = y[(i + 1) % x.shape[0]]
+        with kp.checkpoint(1, yield_on=full):
+            for i in x:
+                total[None] += x[i]
+        left[None] -= 1
+
+
+def graphs() -> None:
+    for size in (40, N):
+        expected = np.arange(size)
+        for way in ("block", "grid", "nodes", "host"):
+            kernel = kp.kernel(graph=way, checkpoints=True)(solve)
+            x, y = (kp.ndarray(kp.i32, size) for _ in range(2))
+            total, left, full = kp.ndarray(kp.i64, ()), kp.ndarray(kp.i32, ()), kp.ndarray(kp.i32, ())
+            x.from_numpy(np.arange(size, dtype=np.int32))
+            left.fill(3), full.fill(1)
+            assert kernel(x, y, total, left, full).checkpoint == 1
+            full.fill(0)
+            assert not kernel.resume(x, y, total, left, full, from_checkpoint=1).yielded
+            # The checkpoint ran again in the first turn.
+            sums = [(np.roll(expected, -2 * at) + at).sum() for at in (1, 1, 2, 3)]
+            assert total.to_numpy() == sum(sums) and left.to_numpy() == 0
+            assert np.array_equal(x.to_numpy(), np.roll(expected, -6) + 3)
+
+
 def main() -> None:
     kp.init(arch=kp.cuda)
     x, y = (kp.ndarray(kp.f32, N) for _ in range(2))
@@ -81,6 +117,7 @@ def main() -> None:
     z.fill(2)
     assert crossing(z, 8) == 4 + 7
     printed(z)
+    graphs()
     drawn(x)
     assert 0 <= x.to_numpy().min() < x.to_numpy().max() < 1
     kp.init(arch=kp.cuda, debug=True)

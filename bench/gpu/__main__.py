@@ -46,9 +46,7 @@ FLOORS = {
         *("launch_us", "launch_and_wait_us", "saxpy_ms", "stencil_ms", "mandelbrot_ms", "nbody_ms"),
         *("sum_ms", "histogram_ms", "shared_histogram_ms", "matmul_ms"),
     ),
-    "graphs": (
-        *("graph_of_ten_us", "graph_of_ten_and_wait_us", "turn_us", "solver_us", "bodies_us"),
-    ),
+    "graphs": (*("graph_of_ten_us", "graph_of_ten_and_wait_us", "turn_us", "solver_us", "bodies_us"),),
 }
 
 

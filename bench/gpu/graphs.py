@@ -258,7 +258,9 @@ def bodies(table: Table, floor: Any) -> None:
             kp.sync()
             samples.append((time.perf_counter() - begun) * 1e6)
         way = simulate.graph().launch.way
-        table.add(what, f"Keyprint, one graph (`{way}`)", statistics.median(samples[1:]) / steps, "us", lowest)
+        table.add(
+            what, f"Keyprint, one graph (`{way}`)", statistics.median(samples[1:]) / steps, "us", lowest
+        )
         ends = px.to_numpy(), py.to_numpy()
 
         def launches() -> None:

@@ -510,6 +510,9 @@ size_t length_of_object(const unsigned char *data) {
   if (owner && owner != getpid()) return 3;
 
 extern "C" {
+// How many graphs were made to be launched, and how many of them are left.
+long kpe_graphs_made = 0, kpe_graphs_left = 0;
+
 Result cuDriverGetVersion(int *version) { return *version = setting("KPE_VERSION", 12040), OK; }
 
 Result cuInit(unsigned) {
@@ -697,6 +700,7 @@ Result cuGraphInstantiateWithFlags(Executable **executable, Graph *graph, kpe_u6
   ENTER
   if (graph->executables++ && has_loops(*graph)) return INVALID;
   *executable = new Executable{graph, {}};
+  ++kpe_graphs_made, ++kpe_graphs_left;
   return OK;
 }
 Result cuGraphUpload(Executable *, void *) { return OK; }
@@ -718,6 +722,7 @@ Result cuGraphLaunch(Executable *executable, void *stream) {
 Result cuGraphExecDestroy(Executable *executable) {
   ENTER
   for (size_t at = 0; at < devices.size(); ++at) drain(at, nullptr);
+  --kpe_graphs_left;
   return delete executable, OK;
 }
 

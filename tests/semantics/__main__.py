@@ -1,8 +1,12 @@
-"""Judges the kernel language: ``python -m semantics --programs 2000 --loops 500``. Exits with 1 if something differs."""
+"""Judges the kernel language: ``python -m semantics --programs 2000 --loops 500 --graphs 200``.
+
+Exits with 1 if something differs.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -10,22 +14,27 @@ from pathlib import Path
 
 import keyprint as kp
 
-from . import loops
+from . import graphs, loops
 from .judge import ARCH, MODES, judge, make, report
 
 #: How many programs are compiled together.
 BATCH = 20
+
+#: How graphs are launched on a device, besides as is quickest there; and how many elements they have.
+WAYS = ("", "block", "grid", "nodes", "host")
+SIZES = (5, 3000)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--loops", type=int, default=0, help="kernels of several loops, besides")
+    parser.add_argument("--graphs", type=int, default=0, help="graphs of loops and checkpoints, besides")
     parser.add_argument("--first", type=int, default=0, help="the first batch")
     parser.add_argument("--rows", type=int, default=12, help="how many rows of numbers each runs on")
     parser.add_argument("--mode", choices=list(MODES), help="all in turn, if not given")
     parser.add_argument("--show", type=int, default=5, help="how many differences are shrunk and shown")
-    parser.add_argument("--cuda", action="store_true", help="on a CUDA device, which has no graphs yet")
+    parser.add_argument("--cuda", action="store_true", help="on a CUDA device")
     options = parser.parse_args()
     if options.cuda:
         ARCH["arch"] = "cuda"
@@ -42,7 +51,6 @@ def main() -> int:
         "checkpoints",
         "fast math",
     ]
-    modes = [mode for mode in modes if not options.cuda or mode not in ("graph", "checkpoints")]
     with tempfile.TemporaryDirectory(prefix="keyprint-semantics-") as directory:
         for at in range(-(-options.programs // BATCH)):
             seed = options.first + at
@@ -62,7 +70,9 @@ def main() -> int:
                     flush=True,
                 )
     print(f"{done} programs: {wrong} batches differ")
-    return int(wrong + _loops(options.first, options.loops, options.show) > 0)
+    wrong += _loops(options.first, options.loops, options.show)
+    wrong += _graphs(options.first, options.graphs, options.show, WAYS if options.cuda else ("",))
+    return int(wrong > 0)
 
 
 def _loops(first: int, many: int, show: int) -> int:
@@ -78,6 +88,28 @@ def _loops(first: int, many: int, show: int) -> int:
                     break
     if many:
         print(f"{many} kernels of loops: {wrong} differ")
+    return wrong
+
+
+def _graphs(first: int, many: int, show: int, ways: tuple[str, ...]) -> int:
+    """Judge graphs in each way, with few elements and with many, of arrays of NumPy and of our own."""
+    wrong = 0
+    for seed in range(first, first + many):
+        # What is compiled for one way serves all.
+        with tempfile.TemporaryDirectory(prefix="keyprint-graphs-") as directory:
+            for way in ways:
+                os.environ["KEYPRINT_GRAPH"] = way
+                kp.init(offline_cache_file_path=directory, **ARCH)
+                for size in SIZES:
+                    difference = graphs.judge(seed, Path(directory), size, is_own=size > SIZES[0])
+                    if difference is not None:
+                        wrong += 1
+                        print(f"{way or 'any way'}: {difference}\n", flush=True)
+            kp.reset()
+        if wrong >= show:
+            break
+    if many:
+        print(f"{many} graphs: {wrong} launches differ")
     return wrong
 
 

@@ -31,6 +31,25 @@ pub fn set_go_on(ask: fn() -> bool) {
     let _ = GO_ON.set(ask);
 }
 
+/// Asks now and then whether to go on.
+pub(crate) struct Patience(Instant);
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Asks, if that was some time ago.
+    pub(crate) fn check(&mut self, device: &Device) -> Result<(), CudaError> {
+        let now = Instant::now();
+        if now - self.0 < PATIENCE {
+            return Ok(());
+        }
+        self.0 = now;
+        device.go_on()
+    }
+}
+
 impl Device {
     /// Asks whether to go on. Whoever does not want to wait any more does not want loops that may never end either.
     fn go_on(&self) -> Result<(), CudaError> {
@@ -63,14 +82,10 @@ impl Device {
         let mut code = ask();
         if code == NOT_READY {
             let begun = Instant::now();
-            let mut asked = begun;
+            let mut patience = Patience(begun);
             while code == NOT_READY {
-                let now = Instant::now();
-                if now - asked >= PATIENCE {
-                    asked = now;
-                    self.go_on()?;
-                }
-                let taken = now - begun;
+                patience.check(self)?;
+                let taken = begun.elapsed();
                 if taken > SPIN {
                     std::thread::sleep((taken / PART).min(LONGEST_PAUSE));
                 } else {

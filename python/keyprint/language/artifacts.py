@@ -194,7 +194,10 @@ def load_kernel(artifact: Artifact, dispatcher: Any, way: str | None = None) -> 
 def _say_what_is_missing(name: str, program: Any, way: str | None) -> None:
     """Write to the log which ways to launch a graph are not there."""
     for missing, why in _missing_ways(program):
-        log("warning" if missing == way else "info", f"`{name}` cannot be launched by way of `{missing}`: {why}")
+        log(
+            "warning" if missing == way else "info",
+            f"`{name}` cannot be launched by way of `{missing}`: {why}",
+        )
 
 
 def _way_of_environment() -> str | None:

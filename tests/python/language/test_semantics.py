@@ -29,10 +29,7 @@ YES = True
     ("mode", "batches"),
     [
         *(("plain", 10), ("serial", 2), ("debug", 3), ("contract", 1), ("fast math", 1)),
-        *(
-            pytest.param(mode, many, marks=pytest.mark.cpu)
-            for mode, many in (("graph", 1), ("checkpoints", 2))
-        ),
+        *(("graph", 1), ("checkpoints", 2)),
     ],
 )
 def test_random_programs(mode: str, batches: int, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ use crate::mail::Mailbox;
 use crate::memory::DeviceMemory;
 use crate::program::{Grid, Program};
 use crate::stream::Stream;
+use crate::wait::Patience;
 use nodes::{Nodes, STORING};
 use way::{Asked, Choice, Load, Open, Way, Why};
 
@@ -278,7 +279,17 @@ impl Graph {
         device.launch_function(self.store, storing, stream, &mut parameters)?;
         let answer = Mailbox::of(device, MailPlan { results: 1, ..MailPlan::default() })?;
         let number = slots[program.plan.number_slot()];
-        let walk = HostWalk { graph: self, program, grids: &grids, control, stream, number, answer: &answer };
+        let patience = Patience::new();
+        let mut walk = HostWalk {
+            graph: self,
+            program,
+            grids: &grids,
+            control,
+            stream,
+            number,
+            answer: &answer,
+            patience,
+        };
         walk.pieces(&self.plan.pieces)?;
         answer.put_back();
         Ok(())
@@ -294,10 +305,11 @@ struct HostWalk<'g> {
     stream: Stream,
     number: u64,
     answer: &'g Mailbox,
+    patience: Patience,
 }
 
 impl HostWalk<'_> {
-    fn pieces(&self, pieces: &[PiecePlan]) -> Result<(), CudaError> {
+    fn pieces(&mut self, pieces: &[PiecePlan]) -> Result<(), CudaError> {
         for piece in pieces {
             match piece {
                 PiecePlan::Task(at) => {
@@ -334,7 +346,7 @@ impl HostWalk<'_> {
     }
 
     /// Asks the device, and waits for the answer.
-    fn asks(&self, function: CUfunction, given: &[*mut c_void]) -> Result<bool, CudaError> {
+    fn asks(&mut self, function: CUfunction, given: &[*mut c_void]) -> Result<bool, CudaError> {
         let device = self.program.device;
         let (mut control, mut answer) = (self.control, self.answer.address());
         let mut parameters = vec![(&raw mut control).cast()];
@@ -343,6 +355,8 @@ impl HostWalk<'_> {
         let one = Grid { blocks: (1, 1, 1), threads: (1, 1) };
         device.launch_function(function, one, self.stream, &mut parameters)?;
         device.wait_for(self.stream)?;
+        // Turns may be too short for anybody to ask who waits for them.
+        self.patience.check(device)?;
         if device.is_called_off(self.number) {
             return Err(CudaError::CalledOff);
         }

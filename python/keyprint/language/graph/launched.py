@@ -40,7 +40,9 @@ class GraphLaunch:
         is_fused = way in ("block", "grid")
         self.blocks, self.threads = grid if is_fused else (None, None)
         self.expected = {
-            name: round(time / 1e3, 2) for name, time in zip(_WORDS, expected, strict=True) if time is not None
+            name: round(time / 1e3, 2)
+            for name, time in zip(_WORDS, expected, strict=True)
+            if time is not None
         }
 
     @property
