@@ -216,10 +216,7 @@ impl<'k> Writer<'k> {
     /// Whether two arrays are one by two names.
     fn same_elements(&self, first: ArrayId, second: ArrayId) -> String {
         let (a, b) = (&self.kernel.arrays[first as usize], &self.kernel.arrays[second as usize]);
-        let shape = |array: &keyprint_lang::ir::Array| {
-            (array.scalar, array.ndim, array.lane_dims, array.lanes, array.layout)
-        };
-        if shape(a) != shape(b) {
+        if !a.is_laid_out_as(b) {
             return "0".to_owned();
         }
         let mut terms = vec![format!("{} == {}", self.array_name(first), self.array_name(second))];

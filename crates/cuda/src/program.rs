@@ -164,17 +164,18 @@ impl Program {
             program.graph = Some(Graph::load(device, module, &program.plan, graph, conditions, asked)?);
         }
         let LaunchPlan { checks, random, frame, mail, graph, .. } = &program.plan;
-        program.is_plain = checks.is_empty() && !random && *frame == 0 && mail.is_empty() && graph.is_none();
+        let is_of_sizes = checks.iter().all(|check| check.size().is_some());
+        program.is_plain = is_of_sizes && !random && (*frame == 0 || graph.is_some()) && mail.is_empty();
         Ok(program)
     }
 
-    /// Whether a launch is nothing but the launches of its tasks.
+    /// Whether a launch is nothing but a look at sizes and the launches of its tasks.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// Launches a program that is plain.
+    /// Launches a program that is plain; nothing is done, and that is said, if it takes more than that.
     ///
     /// # Safety
     ///
@@ -184,25 +185,38 @@ impl Program {
     ///
     /// If the driver refuses.
     #[inline]
-    pub unsafe fn launch_plain(&self, slots: *mut u64, stream: Stream) -> Result<(), CudaError> {
-        if !self.device.is_current() || profile::is_active() || stream != Stream::OWN {
-            // SAFETY: as the caller promises.
-            return unsafe { self.launch_plain_elsewhere(slots, stream) };
-        }
+    pub unsafe fn launch_plain(&self, slots: *mut u64, stream: Stream) -> Result<bool, CudaError> {
         // SAFETY: as the caller promises.
-        self.submit_tasks(unsafe { std::slice::from_raw_parts_mut(slots, self.plan.all_slots()) }, stream)
+        let slots = unsafe { std::slice::from_raw_parts_mut(slots, self.plan.all_slots()) };
+        if !self.device.is_current() || profile::is_active() || stream != Stream::OWN {
+            return self.launch_plain_elsewhere(slots, stream);
+        }
+        if let Some(graph) = &self.graph {
+            // SAFETY: as the caller promises.
+            return unsafe { graph.launch_again(self, slots) };
+        }
+        if !self.fits(slots) {
+            return Ok(false);
+        }
+        self.submit_tasks(slots, stream)?;
+        Ok(true)
     }
 
     /// The same, from a thread that does not use the device yet, while launches are timed, or on another stream.
-    ///
-    /// # Safety
-    ///
-    /// As above.
     #[cold]
-    unsafe fn launch_plain_elsewhere(&self, slots: *mut u64, stream: Stream) -> Result<(), CudaError> {
+    fn launch_plain_elsewhere(&self, slots: &mut [u64], stream: Stream) -> Result<bool, CudaError> {
+        if self.graph.is_some() || !self.fits(slots) {
+            return Ok(false);
+        }
         let _entered = self.device.enter()?;
-        // SAFETY: as the caller promises.
-        self.submit(unsafe { std::slice::from_raw_parts_mut(slots, self.plan.all_slots()) }, stream)
+        self.submit(slots, stream)?;
+        Ok(true)
+    }
+
+    /// Whether arguments are what they must be.
+    #[inline]
+    fn fits(&self, slots: &[u64]) -> bool {
+        self.plan.checks.iter().all(|check| check.violated(slots).is_none())
     }
 
     /// Whether a launch waits for the device.

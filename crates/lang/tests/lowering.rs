@@ -162,6 +162,56 @@ fn sums_become_reductions() {
 }
 
 #[test]
+fn elements_of_an_iteration_are_its_own_beside_sums() {
+    // `c` is no array like `x`: it is apart, or the launch is refused.
+    let text = "def f(x, c):\n    for i in x:\n        x[i] += 1.0\n        c[()] += i\n";
+    assert_eq!(kernel(&[("f", text)]).noalias, [(0, 1)]);
+    check(
+        &[("f", text)],
+        "(@2 parallel ((0 (i32 0) (cast i32 (size 0 0)))) _ ((add 3 (at 1 _)))
+         (do
+         (@3 store (at 0 _ (cast i64 %0)) (add (load (at 0 _ (cast i64 %0))) (f32 0x3f800000)))
+         (@4 set 3 (add %3 %0))
+         )
+         )",
+    );
+    // `y` may be `x` by another name.
+    check(
+        &[("f", "def f(x, y):\n    for i in x:\n        x[i] += 1.0\n        y[0] += 2.0\n")],
+        "(@2 parallel ((0 (i32 0) (cast i32 (size 0 0)))) _ ()
+         (do
+         (@3 atomic add (at 0 _ (cast i64 %0)) (f32 0x3f800000) _)
+         (@4 atomic add (at 1 _ (i64 0)) (f32 0x40000000) _)
+         )
+         )",
+    );
+}
+
+#[test]
+fn several_arrays_are_reduced_into_in_one_way() {
+    let reductions = |text| {
+        let kernel = kernel(&[("f", text)]);
+        let mut count = 0;
+        kernel.body.each(&mut |statement| {
+            if let ir::Kind::Parallel(loop_stmt) = &statement.kind {
+                count = loop_stmt.reductions.len();
+            }
+        });
+        count
+    };
+    assert_eq!(
+        reductions("def f(x, c, f):\n    for i in x:\n        c[()] += i\n        f[()] += 2 * i\n"),
+        2
+    );
+    // One of them may be the other.
+    assert_eq!(
+        reductions("def f(x, c, f):\n    for i in x:\n        c[()] += i\n        kp.atomic_max(f[()], i)\n"),
+        0
+    );
+    assert_eq!(reductions("def f(x, c, y):\n    for i in x:\n        c[()] += i\n        y[0] += 1.0\n"), 0);
+}
+
+#[test]
 fn what_is_known_is_computed_and_unrolled() {
     check(
         &[(

@@ -180,6 +180,14 @@ impl Count {
         if depth == 1 && deepest <= DEEPEST { Self(steps) } else { Self::default() }
     }
 
+    /// The slots that it depends on.
+    pub fn slots(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().filter_map(|step| match step {
+            Step::Slot(at) => Some(*at),
+            _ => None,
+        })
+    }
+
     /// What it comes to; nothing if the host cannot tell.
     #[must_use]
     pub fn of(&self, slots: &[u64]) -> Option<i64> {
@@ -408,6 +416,15 @@ impl Extent {
 }
 
 impl Check {
+    /// The slot that it is about, if it is one that has a size.
+    #[must_use]
+    pub fn size(&self) -> Option<usize> {
+        match self {
+            Self::Countable { size, .. } | Self::Element { size, .. } => Some(*size),
+            Self::Apart { .. } => None,
+        }
+    }
+
     /// The array that does not meet it, if there is one.
     #[must_use]
     pub fn violated(&self, slots: &[u64]) -> Option<(crate::Status, u32)> {

@@ -334,8 +334,12 @@ impl Writer<'_> {
         let Shape { is_covered, goes_on, is_flat } = shape;
         let last = loop_stmt.variables.len() - 1;
         let random = needs_random(&loop_stmt.body);
-        // Numbers of iterations of 32 bits, where they are not multiplied with each other.
-        let are_narrow = is_covered && last < 2;
+        // Numbers of iterations of 32 bits, where they are not multiplied with each other; and where what comes behind the
+        // last one still fits, for threads that go on.
+        let is_from_zero = matches!(loop_stmt.from[0], Expr::Const(_, 0));
+        let is_narrow_row =
+            is_flat && last == 0 && is_from_zero && self.counts_in_32_bits(loop_stmt.variables[0]);
+        let are_narrow = is_covered && last < 2 || is_narrow_row;
         for (at, (from, to)) in loop_stmt.from.iter().zip(&loop_stmt.to).enumerate() {
             let variable = loop_stmt.variables[at];
             let t = self.type_of(variable);
@@ -365,7 +369,7 @@ impl Writer<'_> {
             self.begin_bins(&bins, last + 1);
         }
         if is_flat {
-            self.all_iterations(loop_stmt, random);
+            self.all_iterations(loop_stmt, random, is_narrow_row);
         } else {
             self.rows_of_iterations(loop_stmt, random, (is_covered, goes_on));
         }
@@ -391,11 +395,17 @@ impl Writer<'_> {
     }
 
     /// The iterations of a loop, one after the other, along all threads.
-    fn all_iterations(&mut self, loop_stmt: &Parallel, random: bool) {
+    fn all_iterations(&mut self, loop_stmt: &Parallel, random: bool, is_narrow: bool) {
         let counts: Vec<String> = (0..loop_stmt.variables.len()).map(|at| format!("kp_count{at}")).collect();
-        self.push(&format!("const i64 kp_all = {};", counts.join(" * ")));
         let first = "blockIdx.x * blockDim.x + threadIdx.x";
-        self.begin_stride(Stride::Loop, "kp_l", first, "kp_all", "gridDim.x * blockDim.x");
+        if is_narrow {
+            self.begin_stride(Stride::NarrowLoop, "kp_l", first, "kp_count0", "gridDim.x * blockDim.x");
+        } else {
+            self.push(&format!("const i64 kp_all = {};", counts.join(" * ")));
+            // How often it is unrolled would take a division of 64 bits.
+            self.push("#pragma unroll 1");
+            self.begin_stride(Stride::Loop, "kp_l", first, "kp_all", "gridDim.x * blockDim.x");
+        }
         self.variables_of(loop_stmt, loop_stmt.variables.len(), "kp_l");
         if random {
             self.push("const u64 kp_at = (u64)kp_l; u32 kp_n = 0;");
@@ -711,13 +721,10 @@ pub(crate) fn checks(kernel: &Kernel, slots: &Slots) -> Vec<Check> {
     }
     for (first, second) in &kernel.noalias {
         let (a, b) = (&kernel.arrays[*first as usize], &kernel.arrays[*second as usize]);
-        let shape = |array: &keyprint_lang::ir::Array| {
-            (array.scalar, array.ndim, array.lane_dims, array.lanes, array.layout)
-        };
         checks.push(Check::Apart {
             first: extent(kernel, slots, *first),
             second: (first != second).then(|| extent(kernel, slots, *second)),
-            may_be_same: shape(a) == shape(b),
+            may_be_same: a.is_laid_out_as(b),
         });
     }
     checks

@@ -11,10 +11,10 @@ pub(crate) mod stop;
 pub mod way;
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
-use keyprint_codegen::cuda::{GraphPlan, LaunchPlan, MailPlan, PiecePlan};
+use keyprint_codegen::cuda::{Check, Count, GraphPlan, LaunchPlan, MailPlan, PiecePlan};
 
 use crate::device::Device;
 use crate::error::CudaError;
@@ -51,6 +51,8 @@ pub(crate) struct Graph {
     has_nodes: bool,
     weights: Vec<f64>,
     asked: Option<Asked>,
+    /// The slots that decide how it is launched: sizes and numbers.
+    deciding: Vec<usize>,
     state: Mutex<State>,
 }
 
@@ -67,6 +69,11 @@ struct State {
     /// What tasks of one kernel share, on our own stream.
     control: Option<DeviceMemory>,
     last: Option<Choice>,
+    /// Whether that launch was one on our own stream which can be done again, what decided about it, by slot.
+    can_repeat: bool,
+    decided: Vec<(usize, u64)>,
+    /// The CUDA graph of that launch.
+    nodes: usize,
 }
 
 fn function(device: &Device, module: CUmodule, name: &CStr) -> Result<CUfunction, CudaError> {
@@ -75,6 +82,15 @@ fn function(device: &Device, module: CUmodule, name: &CStr) -> Result<CUfunction
     let code = unsafe { (device.driver.get_function)(&raw mut function, module, name.as_ptr()) };
     device.check("loading a graph", code)?;
     Ok(function)
+}
+
+/// The slots that grids depend on, and checks of sizes.
+fn deciding(plan: &LaunchPlan) -> Vec<usize> {
+    let counts = plan.tasks.iter().flat_map(|task| &task.counts).flat_map(Count::slots);
+    let mut slots: Vec<usize> = counts.chain(plan.checks.iter().filter_map(Check::size)).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
 }
 
 impl Graph {
@@ -111,6 +127,7 @@ impl Graph {
             resident: blocks.max(0) as u32 * device.multiprocessors,
             may_pass: graph.is_shared,
             weights: way::weights(plan, &graph.pieces),
+            deciding: deciding(plan),
             plan: graph.clone(),
             asked,
             state: Mutex::default(),
@@ -134,7 +151,7 @@ impl Graph {
 
     /// What was chosen for the last launch.
     pub(crate) fn last_choice(&self) -> Option<Choice> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
+        self.state().last
     }
 
     fn choose(&self, program: &Program, slots: &[u64], stream: Stream) -> Choice {
@@ -168,11 +185,8 @@ impl Graph {
         slots: &mut [u64],
         stream: Stream,
     ) -> Result<(), CudaError> {
-        let device = program.device;
         let choice = self.choose(program, slots, stream);
-        let (number, stop) = device.next_launch(stream, self.plan.has_loops)?;
-        slots[program.plan.number_slot()] = number;
-        slots[program.plan.stop_slot()] = stop;
+        self.number(program, slots, stream)?;
         // SAFETY: as the caller promises.
         unsafe {
             match choice.way {
@@ -181,8 +195,70 @@ impl Graph {
                 Way::Host => self.launch_on_host(program, slots, stream)?,
             }
         }
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).last = Some(choice);
+        let mut state = self.state();
+        state.last = Some(choice);
+        state.can_repeat = stream == Stream::OWN && choice.way != Way::Host;
+        state.decided.clear();
+        if state.can_repeat {
+            state.decided.extend(self.deciding.iter().map(|at| (*at, slots[*at])));
+        }
         Ok(())
+    }
+
+    /// Launches the graph on our own stream as the last time, and looks at nothing but what decided about that; says
+    /// whether it could. What must hold of sizes holds of those.
+    ///
+    /// # Safety
+    ///
+    /// As for a launch of the program.
+    #[inline]
+    pub(crate) unsafe fn launch_again(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+    ) -> Result<bool, CudaError> {
+        let mut state = self.state();
+        let State { last: Some(choice), can_repeat: true, decided, .. } = &*state else { return Ok(false) };
+        if decided.iter().any(|(at, value)| slots[*at] != *value) {
+            return Ok(false);
+        }
+        let choice = *choice;
+        slots[program.plan.from_slot()] = 0;
+        self.number(program, slots, Stream::OWN)?;
+        if choice.way == Way::Nodes {
+            let nodes = state.nodes;
+            // SAFETY: as the caller promises.
+            unsafe { state.graphs[nodes].launch(self, slots, Stream::OWN)? };
+        } else {
+            let control = self.own_control(program, &mut state, choice.grid.0)?;
+            // SAFETY: as the caller promises.
+            unsafe { self.submit_fused(program, slots, Stream::OWN, choice.grid, control)? };
+        }
+        Ok(true)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers a launch, so that it can be called off.
+    fn number(&self, program: &Program, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
+        let (number, stop) = if self.plan.has_loops { program.device.next_launch(stream)? } else { (0, 0) };
+        slots[program.plan.number_slot()] = number;
+        slots[program.plan.stop_slot()] = stop;
+        Ok(())
+    }
+
+    /// The memory that tasks of one kernel share on our own stream; 0 if there is nothing to share. Launches on one
+    /// stream follow each other.
+    fn own_control(&self, program: &Program, state: &mut State, blocks: u32) -> Result<u64, CudaError> {
+        if blocks == 1 && !self.plan.is_shared {
+            return Ok(0);
+        }
+        if state.control.is_none() {
+            state.control = Some(DeviceMemory::zeroed(program.device, self.plan.control, Stream::OWN)?);
+        }
+        Ok(state.control.as_ref().map_or(0, DeviceMemory::address))
     }
 
     /// # Safety
@@ -193,25 +269,34 @@ impl Graph {
         program: &Program,
         slots: &mut [u64],
         stream: Stream,
+        grid: (u32, u32),
+    ) -> Result<(), CudaError> {
+        // What launches on other streams follow is not known.
+        let mut own = None;
+        let control = if stream == Stream::OWN {
+            self.own_control(program, &mut self.state(), grid.0)?
+        } else if grid.0 > 1 || self.plan.is_shared {
+            own.insert(DeviceMemory::zeroed(program.device, self.plan.control, stream)?).address()
+        } else {
+            0
+        };
+        // SAFETY: as the caller promises.
+        unsafe { self.submit_fused(program, slots, stream, grid, control) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::launch`]; at `control` is what tasks share, if there is anything.
+    unsafe fn submit_fused(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        stream: Stream,
         (blocks, threads): (u32, u32),
+        control: u64,
     ) -> Result<(), CudaError> {
         let device = program.device;
-        // Launches on one stream follow each other, and share it; what others run is not known.
-        let mut own = None;
-        let at = program.plan.frame_slot();
-        slots[at] = 0;
-        if blocks > 1 || self.plan.is_shared {
-            if stream == Stream::OWN {
-                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-                if state.control.is_none() {
-                    state.control = Some(DeviceMemory::zeroed(device, self.plan.control, stream)?);
-                }
-                slots[at] = state.control.as_ref().map_or(0, DeviceMemory::address);
-            } else {
-                let memory = DeviceMemory::zeroed(device, self.plan.control, stream)?;
-                slots[at] = own.insert(memory).address();
-            }
-        }
+        slots[program.plan.frame_slot()] = control;
         let mut parameters = [slots.as_mut_ptr().cast::<c_void>()];
         let grid = Grid { blocks: (blocks, 1, 1), threads: (threads, 1) };
         if blocks == 1 {
@@ -245,11 +330,12 @@ impl Graph {
         stream: Stream,
     ) -> Result<(), CudaError> {
         let grids = program.grids(slots)?.into_iter().map(Grid::rounded).collect::<Vec<_>>();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let known = match state.graphs.iter().position(|nodes| nodes.grids == grids) {
             Some(at) => at,
             None => {
                 if state.graphs.len() == MOST_GRAPHS {
+                    state.can_repeat = false;
                     state.graphs.remove(0);
                 }
                 let nodes = Nodes::new(program, self, grids)?;
@@ -257,6 +343,7 @@ impl Graph {
                 state.graphs.len() - 1
             }
         };
+        state.nodes = known;
         // SAFETY: as the caller promises.
         unsafe { state.graphs[known].launch(self, slots, stream) }
     }

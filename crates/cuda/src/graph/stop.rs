@@ -15,7 +15,7 @@ use crate::stream::Stream;
 /// The numbers of launches, and which were called off.
 #[derive(Default)]
 pub(crate) struct Stops {
-    /// How many graphs were launched.
+    /// How many graphs with loops were launched.
     launched: AtomicU64,
     /// The address of the number of the last of them that was called off, in memory of the host that devices read.
     last: OnceLock<usize>,
@@ -41,8 +41,8 @@ impl Stops {
 }
 
 impl Device {
-    /// The number of the next launch of a graph on a stream, and the address of that of the last one that was called off.
-    pub(crate) fn next_launch(&self, stream: Stream, has_loops: bool) -> Result<(u64, u64), CudaError> {
+    /// The number of the next launch of a graph with loops on a stream, and the address of that of the last one that was called off.
+    pub(crate) fn next_launch(&self, stream: Stream) -> Result<(u64, u64), CudaError> {
         let stops = &self.stops;
         let last = match stops.last.get() {
             Some(last) => *last,
@@ -54,14 +54,12 @@ impl Device {
             }
         };
         let number = stops.launched.fetch_add(1, Ordering::Relaxed) + 1;
-        if has_loops {
-            UNWAITED.with_borrow_mut(|all| {
-                match all.iter_mut().find(|one| one.device == self.ordinal && one.stream == stream) {
-                    Some(one) => one.number = number,
-                    None => all.push(Unwaited { device: self.ordinal, stream, number }),
-                }
-            });
-        }
+        UNWAITED.with_borrow_mut(|all| {
+            match all.iter_mut().find(|one| one.device == self.ordinal && one.stream == stream) {
+                Some(one) => one.number = number,
+                None => all.push(Unwaited { device: self.ordinal, stream, number }),
+            }
+        });
         Ok((number, last as u64))
     }
 

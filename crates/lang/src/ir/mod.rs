@@ -87,6 +87,16 @@ pub struct Array {
     pub origin: Origin,
 }
 
+impl Array {
+    /// Whether elements of both lie in memory in the same way, sizes aside: only then can they be one array by two
+    /// names.
+    #[must_use]
+    pub fn is_laid_out_as(&self, other: &Self) -> bool {
+        let layout = |array: &Self| (array.scalar, array.ndim, array.lane_dims, array.lanes, array.layout);
+        layout(self) == layout(other)
+    }
+}
+
 /// How elements follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{
     ArrayId, Atomic, AtomicOp, AtomicTarget, Binary, Block, Expr, Kernel, Kind, Layout, Local, LocalId,
-    Parallel, Place, Reduction, Statement,
+    Origin, Parallel, Place, Reduction, Statement,
 };
 use crate::passes::fold;
 use crate::types::Scalar;
@@ -50,12 +50,23 @@ fn written(block: &Block) -> Vec<&Place> {
 fn own_elements(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
     let variables = loop_stmt.variables.clone();
     let owned = |place: &Place| is_own(place, &variables);
-    let places = written(&loop_stmt.body);
-    let Some(first) = places.first() else { return };
+    // What all iterations change is for reductions, if it is apart from what each has for itself.
+    let inside = locals_of(&loop_stmt.body, &variables);
+    let stored = stored(&loop_stmt.body);
+    let (own, common): (Vec<&Place>, Vec<&Place>) = written(&loop_stmt.body)
+        .into_iter()
+        .partition(|place| stored.contains(&place.array) || !is_invariant(place, &inside));
+    let Some(first) = own.first() else { return };
     // By the same indices, so that one array by two names is no trouble.
-    if !places.iter().all(|place| owned(place) && place.index == first.index) {
+    if !own.iter().all(|place| owned(place) && place.index == first.index) {
         return;
     }
+    let places = own;
+    let is_apart = |one: ArrayId, other: ArrayId| one != other && !may_be_same(kernel, one, other);
+    if !common.iter().all(|place| places.iter().all(|own| is_apart(place.array, own.array))) {
+        return;
+    }
+    let common: Vec<ArrayId> = common.iter().map(|place| place.array).collect();
     let mut has_atomics = false;
     loop_stmt.body.each(&mut |statement| has_atomics |= matches!(statement.kind, Kind::Atomic(_)));
     if !has_atomics {
@@ -82,12 +93,38 @@ fn own_elements(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
         // With itself: an array of any strides may hold an element twice.
         let is_strided = kernel.arrays[*array as usize].layout == Layout::Strided;
         for other in &arrays[if is_strided { at } else { at + 1 }..] {
-            if !kernel.noalias.contains(&(*array, *other)) {
-                kernel.noalias.push((*array, *other));
-            }
+            keep_apart(kernel, *array, *other);
         }
+        common.iter().for_each(|other| keep_apart(kernel, (*array).min(*other), (*array).max(*other)));
     }
-    relax(kernel, &mut loop_stmt.body);
+    relax(kernel, &mut loop_stmt.body, &arrays);
+}
+
+/// Has a launch be refused if two arrays overlap.
+fn keep_apart(kernel: &mut Kernel, first: ArrayId, second: ArrayId) {
+    if !kernel.noalias.contains(&(first, second)) {
+        kernel.noalias.push((first, second));
+    }
+}
+
+/// Arrays that are written by plain stores.
+fn stored(block: &Block) -> FxHashSet<ArrayId> {
+    let mut arrays = FxHashSet::default();
+    block.each(&mut |statement| {
+        if let Kind::Store(place, _) = &statement.kind {
+            arrays.insert(place.array);
+        }
+    });
+    arrays
+}
+
+/// Whether two arrays may be one by two names. Others that overlap are refused.
+fn may_be_same(kernel: &Kernel, one: ArrayId, other: ArrayId) -> bool {
+    let (a, b) = (&kernel.arrays[one as usize], &kernel.arrays[other as usize]);
+    if let (Origin::Fixed { address: a, .. }, Origin::Fixed { address: b, .. }) = (&a.origin, &b.origin) {
+        return a == b;
+    }
+    a.is_laid_out_as(b)
 }
 
 /// Whether an element is named by all variables of the loop, each in a dimension of its own.
@@ -101,14 +138,17 @@ fn is_own(place: &Place, variables: &[LocalId]) -> bool {
     })
 }
 
-fn relax(kernel: &Kernel, block: &mut Block) {
+fn relax(kernel: &Kernel, block: &mut Block, arrays: &[ArrayId]) {
     for statement in &mut block.statements {
-        statement.kind.parts_mut(&mut |_| {}, &mut |inner| relax(kernel, inner));
+        statement.kind.parts_mut(&mut |_| {}, &mut |inner| relax(kernel, inner, arrays));
         let Kind::Atomic(Atomic { op, target: AtomicTarget::Place(place), value, old: None }) =
             &statement.kind
         else {
             continue;
         };
+        if !arrays.contains(&place.array) {
+            continue;
+        }
         let before = Expr::Load(Box::new(place.clone()));
         let scalar = kernel.arrays[place.array as usize].scalar;
         let from = value.scalar(kernel);
@@ -205,8 +245,12 @@ fn reductions(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
         Kind::Store(place, _) => drop(touched.insert(place.array)),
         _ => {}
     });
-    // One element by two names, if two arrays are one: only a single array is reduced into.
-    let many = places.len() > 1;
+    // One element by two names, if two arrays are one: that is all the same if both are changed in one way.
+    let way_of = |(place, way): &(Place, Option<AtomicOp>)| {
+        way.map(|op| (op, kernel.arrays[place.array as usize].scalar))
+    };
+    let is_one_way = places.len() == 1
+        || places.iter().all(|place| way_of(place).is_some() && way_of(place) == way_of(&places[0]));
     let mut targets = Vec::new();
     for ((id, lane), way) in ways {
         if let Some(op) = way
@@ -223,7 +267,7 @@ fn reductions(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
     for (place, way) in places {
         if let Some(op) = way
             && !touched.contains(&place.array)
-            && !many
+            && is_one_way
         {
             let scalar = kernel.arrays[place.array as usize].scalar;
             targets.push((AtomicTarget::Place(place), op, scalar));

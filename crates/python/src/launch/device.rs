@@ -101,7 +101,7 @@ impl DeviceCall {
         Ok((stream == Stream::OWN || !self.has_own).then_some(stream))
     }
 
-    /// Launches the program on such a stream.
+    /// Launches the program on such a stream; nothing is done, and that is said, if it takes more than that.
     ///
     /// # Safety
     ///
@@ -112,7 +112,7 @@ impl DeviceCall {
         py: Python<'_>,
         slots: *mut u64,
         stream: Stream,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         // SAFETY: as the caller promises.
         unsafe { self.program.launch_plain(slots, stream) }.map_err(|error| device_error(py, &error))
     }

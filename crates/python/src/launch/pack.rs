@@ -268,8 +268,13 @@ impl NativeCall {
         block[self.slots.len()..room].fill(MaybeUninit::new(0));
         if let Some((device, stream)) = plain {
             // SAFETY: the path has written all slots. Nobody else runs Python before the launch is on its way.
-            return unsafe { device.launch_plain(py, block.as_mut_ptr().cast(), stream) }
-                .map(|()| Some(py.None().into_ptr()));
+            if unsafe { device.launch_plain(py, block.as_mut_ptr().cast(), stream)? } {
+                return Ok(Some(py.None().into_ptr()));
+            }
+            if !self.held.is_empty() {
+                // SAFETY: as the caller promises.
+                return unsafe { self.call_holding(py, guards, path, arguments) };
+            }
         }
         // SAFETY: the path has written all slots, and nothing is owned during the launch.
         unsafe { self.run(py, &mut block[..room], guards, &[], &[]).map(Some) }
