@@ -448,7 +448,8 @@ struct Condition {
 std::map<kpe_u64, Condition> conditions;
 struct Executable {
   Graph *graph;
-  std::map<const Node *, std::string> arguments;  // Of kernels that were given others.
+  struct Given { std::string arguments; kpe_index blocks, threads; };
+  std::map<const Node *, Given> given;  // To kernels that were given others.
 };
 
 void set_condition(kpe_u64 handle, kpe_u32 value) {
@@ -487,9 +488,10 @@ Result run_graph(const Graph &graph, const Executable &executable, bool is_whole
       }
       continue;
     }
-    auto other = executable.arguments.find(next);
-    const std::string &arguments = other == executable.arguments.end() ? next->arguments : other->second;
-    const Result result = run_grid(next->function, next->blocks, next->threads, arguments);
+    auto other = executable.given.find(next);
+    const bool is_other = other != executable.given.end();
+    const Result result = is_other ? run_grid(next->function, other->second.blocks, other->second.threads, other->second.arguments)
+                                   : run_grid(next->function, next->blocks, next->threads, next->arguments);
     if (result != OK) return result;
   }
   return OK;
@@ -708,7 +710,11 @@ Result cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node, con
   ENTER
   // Only those of the graph itself, not of loops in it.
   if (node->graph != executable->graph || described->function != node->function) return INVALID;
-  return pack(described->function, described->parameters, executable->arguments[node]);
+  if (!is_grid(described->bx, described->by, described->bz, described->tx, described->ty)) return INVALID;
+  auto &given = executable->given[node];
+  given.blocks = {described->bx, described->by, described->bz};
+  given.threads = {described->tx, described->ty, 1};
+  return pack(described->function, described->parameters, given.arguments);
 }
 Result cuGraphLaunch(Executable *executable, void *stream) {
   static const bool does_nothing = getenv("KPE_NOTHING");

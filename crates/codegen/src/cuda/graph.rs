@@ -102,8 +102,8 @@ impl Writer<'_> {
         self.push("const bool kp_leads = blockIdx.x == 0 && threadIdx.x == 0;");
         self.push("u32 kp_met = 0;");
         if split.has_loops {
-            self.push("i32 kp_said = 0;");
-            self.push("i64 kp_looked = clock64();");
+            self.push("kp_patience kp_p = {clock64(), clock64(), 1, 1};");
+            self.push("i32 kp_off = 0;");
         }
         if is_shared(split, plan) {
             self.push("if (blockIdx.x == 0) {");
@@ -172,7 +172,7 @@ impl Writer<'_> {
         if split.has_labels || can_end {
             let (first, count) = labels;
             self.push(&format!(
-                "if (kp_ask(&kp_g->meeting, kp_met, kp_leads && kp_enters(kp_g, {first}, {count}))) do {{"
+                "if (kp_ask(&kp_g->meeting, kp_met, kp_leads && kp_enters(kp_g, {first}, {count}), kp_off)) do {{"
             ));
         } else {
             if done == Done::ByOne {
@@ -187,13 +187,11 @@ impl Writer<'_> {
         }
         let is_over = if can_end { "kp_g->ended" } else { "0" };
         let (number, stop) = (plan.number_slot(), plan.stop_slot());
-        self.push(&format!(
-            "kp_said = kp_ask(&kp_g->meeting, kp_met, kp_leads ? kp_goes_on(w, {counter}, {is_over}, {number}, {stop}, kp_looked) : 0);"
-        ));
+        let goes_on = format!("kp_goes_on(w, {counter}, {is_over}, {number}, {stop}, kp_p)");
         self.level -= 1;
-        self.push("} while (kp_said == 1);");
+        self.push(&format!("}} while (kp_ask(&kp_g->meeting, kp_met, kp_leads ? {goes_on} : 0, kp_off));"));
         // Somebody called it off.
-        self.push("if (kp_said == 2) return;");
+        self.push("if (__syncthreads_or(kp_off)) return;");
         Done::Nothing
     }
 }
@@ -231,8 +229,10 @@ struct kp_meeting { u32 arrived, unused; i32 said[2]; };
 ";
 
 /// How threads of several blocks meet: each block adds one, the first of them what is missing to turn the highest bit
-/// over; so that the next time needs no reset. What the first thread says is told to all. Two places take turns: whoever
-/// is late reads the one while the other is written.
+/// over; so that the next time needs no reset. What the first thread says is told to all: 1 if a loop goes on, 2 if it
+/// was called off. Two places take turns: whoever is late reads the one while the other is written. Whether a launch was
+/// called off is looked at every some milliseconds, and the clock at most every so many turns: it takes longer than a
+/// barrier.
 const GRAPH: &str = r#"
 #ifndef KP_SPIN
 #define KP_SPIN
@@ -245,30 +245,36 @@ static __device__ __noinline__ i32 kp_meet_blocks(kp_meeting *m, u32 at, i32 val
   __threadfence();
   return *(volatile i32 *)&m->said[at];
 }
-static __device__ __forceinline__ i32 kp_ask(kp_meeting *m, u32 &met, i32 value) {
-  __shared__ i32 said[2];
-  const u32 at = met++ & 1;
+static __device__ __forceinline__ i32 kp_ask(kp_meeting *m, u32 &met, i32 value, i32 &off) {
   if (gridDim.x > 1) {
     __syncthreads();
-    if (threadIdx.x == 0) said[at] = kp_meet_blocks(m, at, value);
-  } else if (threadIdx.x == 0) {
-    said[at] = value;
+    if (threadIdx.x == 0) value = kp_meet_blocks(m, met & 1, value);
+    ++met;
   }
-  __syncthreads();
-  return said[at];
+  if (value == 2) off = 1;
+  return __syncthreads_or(value == 1);
 }
 static __device__ __forceinline__ void kp_meet(kp_meeting *m, u32 &met) {
-  if (gridDim.x > 1) kp_ask(m, met, 0);
-  else __syncthreads();
+  __syncthreads();
+  if (gridDim.x == 1) return;
+  if (threadIdx.x == 0) kp_meet_blocks(m, met & 1, 0);
+  ++met;
+  __syncthreads();
 }
 static __device__ __forceinline__ i32 kp_enters(const kp_control *c, u32 first, u32 count) {
   return !c->ended && (!c->skip || c->from - first < count);
 }
-static __device__ __forceinline__ i32 kp_goes_on(const u64 *w, u32 slot, i32 is_over, u32 number, u32 stop, i64 &looked) {
+struct kp_patience { i64 looked, last; u32 left, turns; };
+static __device__ __forceinline__ i32 kp_goes_on(const u64 *w, u32 slot, i32 is_over, u32 number, u32 stop, kp_patience &p) {
   if (is_over || *(const i32 *)w[slot] == 0) return 0;
-  const i64 now = clock64();
-  if (now - looked < 1LL << 25) return 1;
-  looked = now;
+  if (--p.left) return 1;
+  const i64 now = clock64(), taken = now - p.last;
+  if (taken > 1LL << 23) p.turns = 1;
+  else if (taken < 1LL << 20 && p.turns < 64) p.turns *= 2;
+  p.last = now;
+  p.left = p.turns;
+  if (now - p.looked < 1LL << 25) return 1;
+  p.looked = now;
   return *(const volatile u64 *)w[stop] >= w[number] ? 2 : 1;
 }
 extern "C" __global__ void __launch_bounds__(1) kp_ask_again(kp_control *const c, u32 slot, volatile u32 *said) {

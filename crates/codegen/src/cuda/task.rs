@@ -39,6 +39,9 @@ struct Shape {
     is_flat: bool,
 }
 
+/// Loops of one kernel for all tasks are unrolled up to so many statements.
+const SHORT: usize = 8;
+
 /// What keys of random numbers are told apart by: tasks, turns of loops, sections.
 const BY_TASK: &str = "0x9e3779b97f4a7c15ULL";
 const BY_TURN: &str = "0xd1342543de82ef95ULL";
@@ -399,6 +402,11 @@ impl Writer<'_> {
         let counts: Vec<String> = (0..loop_stmt.variables.len()).map(|at| format!("kp_count{at}")).collect();
         let first = "blockIdx.x * blockDim.x + threadIdx.x";
         if is_narrow {
+            self.push(if is_short(&loop_stmt.body) && loop_stmt.body.statements.len() <= SHORT {
+                "#pragma unroll 4"
+            } else {
+                "#pragma unroll 1"
+            });
             self.begin_stride(Stride::NarrowLoop, "kp_l", first, "kp_count0", "gridDim.x * blockDim.x");
         } else {
             self.push(&format!("const i64 kp_all = {};", counts.join(" * ")));

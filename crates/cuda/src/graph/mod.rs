@@ -23,7 +23,7 @@ use crate::memory::DeviceMemory;
 use crate::program::{Grid, Program};
 use crate::stream::Stream;
 use crate::wait::Patience;
-use nodes::{Nodes, STORING};
+use nodes::{Nodes, STORING_GRID, Single};
 use way::{Asked, Choice, Load, Open, Way, Why};
 
 /// Graphs that are kept for grids of other sizes, at most.
@@ -68,6 +68,8 @@ struct State {
     graphs: Vec<Nodes>,
     /// What tasks of one kernel share, on our own stream.
     control: Option<DeviceMemory>,
+    /// The CUDA graph of that kernel.
+    single: Option<Single>,
     last: Option<Choice>,
     /// Whether that launch was one on our own stream which can be done again, what decided about it, by slot.
     can_repeat: bool,
@@ -230,9 +232,8 @@ impl Graph {
             // SAFETY: as the caller promises.
             unsafe { state.graphs[nodes].launch(self, slots, Stream::OWN)? };
         } else {
-            let control = self.own_control(program, &mut state, choice.grid.0)?;
             // SAFETY: as the caller promises.
-            unsafe { self.submit_fused(program, slots, Stream::OWN, choice.grid, control)? };
+            unsafe { self.launch_fused_here(program, slots, choice.grid, &mut state)? };
         }
         Ok(true)
     }
@@ -249,18 +250,6 @@ impl Graph {
         Ok(())
     }
 
-    /// The memory that tasks of one kernel share on our own stream; 0 if there is nothing to share. Launches on one
-    /// stream follow each other.
-    fn own_control(&self, program: &Program, state: &mut State, blocks: u32) -> Result<u64, CudaError> {
-        if blocks == 1 && !self.plan.is_shared {
-            return Ok(0);
-        }
-        if state.control.is_none() {
-            state.control = Some(DeviceMemory::zeroed(program.device, self.plan.control, Stream::OWN)?);
-        }
-        Ok(state.control.as_ref().map_or(0, DeviceMemory::address))
-    }
-
     /// # Safety
     ///
     /// As for [`Self::launch`].
@@ -271,17 +260,54 @@ impl Graph {
         stream: Stream,
         grid: (u32, u32),
     ) -> Result<(), CudaError> {
+        if stream == Stream::OWN {
+            // SAFETY: as the caller promises.
+            return unsafe { self.launch_fused_here(program, slots, grid, &mut self.state()) };
+        }
         // What launches on other streams follow is not known.
         let mut own = None;
-        let control = if stream == Stream::OWN {
-            self.own_control(program, &mut self.state(), grid.0)?
-        } else if grid.0 > 1 || self.plan.is_shared {
+        let control = if grid.0 > 1 || self.plan.is_shared {
             own.insert(DeviceMemory::zeroed(program.device, self.plan.control, stream)?).address()
         } else {
             0
         };
         // SAFETY: as the caller promises.
         unsafe { self.submit_fused(program, slots, stream, grid, control) }
+    }
+
+    /// The same on our own stream, where launches follow each other: they share what tasks share.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::launch`].
+    #[inline]
+    unsafe fn launch_fused_here(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        grid: (u32, u32),
+        state: &mut State,
+    ) -> Result<(), CudaError> {
+        let device = program.device;
+        let mut control = 0;
+        if grid.0 > 1 || self.plan.is_shared {
+            if state.control.is_none() {
+                state.control = Some(DeviceMemory::zeroed(device, self.plan.control, Stream::OWN)?);
+            }
+            control = state.control.as_ref().map_or(0, DeviceMemory::address);
+        }
+        let Some(driver) = device.driver.graphs.as_ref().filter(|_| grid.0 == 1) else {
+            // SAFETY: as the caller promises.
+            return unsafe { self.submit_fused(program, slots, Stream::OWN, grid, control) };
+        };
+        slots[program.plan.frame_slot()] = control;
+        if state.single.is_none() {
+            state.single = Some(Single::new(device, driver, self.fused, slots)?);
+        }
+        let Some(single) = &state.single else { return Ok(()) };
+        let grid = Grid { blocks: (1, 1, 1), threads: (grid.1, 1) };
+        // SAFETY: as the caller promises.
+        unsafe { single.launch(self.fused, grid, slots, Stream::OWN) }
     }
 
     /// # Safety
@@ -362,8 +388,7 @@ impl Graph {
         let mut control = memory.address();
         let grids = program.grids(slots)?;
         let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
-        let storing = Grid { blocks: (1, 1, 1), threads: (STORING, 1) };
-        device.launch_function(self.store, storing, stream, &mut parameters)?;
+        device.launch_function(self.store, STORING_GRID, stream, &mut parameters)?;
         let answer = Mailbox::of(device, MailPlan { results: 1, ..MailPlan::default() })?;
         let number = slots[program.plan.number_slot()];
         let patience = Patience::new();

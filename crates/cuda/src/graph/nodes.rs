@@ -1,7 +1,9 @@
-//! A graph as a CUDA graph: built once for grids of the same sizes, and launched with other arguments each time.
+//! CUDA graphs, which are built once, and launched with other arguments each time: those of a graph's tasks, for grids of
+//! the same sizes, and that of the one kernel which does all of them, since a graph of one kernel is launched in less time
+//! than a kernel.
 //!
-//! The first node is given the slots by value, anew for each launch, and stores them where all others read them: so
-//! launches that are under way keep theirs.
+//! The first node is given the slots by value, anew for each launch; of several, it stores them where all others read them:
+//! so launches that are under way keep theirs.
 
 use std::ffi::{c_uint, c_void};
 
@@ -20,23 +22,66 @@ use crate::stream::Stream;
 /// A condition begins each launch of the graph with the value that it was made with.
 const ASSIGN_DEFAULT: c_uint = 1;
 
-/// Threads of the kernel that stores.
-pub(super) const STORING: u32 = 256;
+/// The grid of the kernel that stores.
+pub(super) const STORING_GRID: Grid = Grid { blocks: (1, 1, 1), threads: (256, 1) };
 
-/// A CUDA graph that can be launched.
-pub(super) struct Nodes {
+/// A CUDA graph, and what is launched of it.
+struct Built {
     device: &'static Device,
     driver: &'static GraphDriver,
     graph: CUgraph,
     exec: CUgraphExec,
-    store: CUgraphNode,
+    /// The node that is given arguments at each launch.
+    first: CUgraphNode,
+}
+
+/// The CUDA graph of a graph's tasks.
+pub(super) struct Nodes {
+    built: Built,
     /// The grids that its tasks have.
     pub(super) grids: Vec<Grid>,
     control: DeviceMemory,
 }
 
+/// The CUDA graph of one kernel.
+pub(super) struct Single(Built);
+
 // SAFETY: the driver's handles may be used by any thread.
-unsafe impl Send for Nodes {}
+unsafe impl Send for Built {}
+
+impl Single {
+    /// Builds the graph of a kernel that takes the slots.
+    pub(super) fn new(
+        device: &'static Device,
+        driver: &'static GraphDriver,
+        function: CUfunction,
+        slots: &mut [u64],
+    ) -> Result<Self, CudaError> {
+        let mut built = Built::new(device, driver)?;
+        let one = Grid { blocks: (1, 1, 1), threads: (1, 1) };
+        let mut parameters = [slots.as_mut_ptr().cast::<c_void>()];
+        built.first = built.kernel(built.graph, &[], function, one, &mut parameters)?;
+        built.instantiate()?;
+        Ok(Self(built))
+    }
+
+    /// Launches the kernel on a stream.
+    ///
+    /// # Safety
+    ///
+    /// The slots are those of the kernel.
+    pub(super) unsafe fn launch(
+        &self,
+        function: CUfunction,
+        grid: Grid,
+        slots: &mut [u64],
+        stream: Stream,
+    ) -> Result<(), CudaError> {
+        let mut parameters = [slots.as_mut_ptr().cast::<c_void>()];
+        // SAFETY: as the caller promises.
+        unsafe { self.0.launch(function, grid, &mut parameters, stream) }
+    }
+}
 
 impl Nodes {
     /// Builds the graph of a program.
@@ -44,45 +89,35 @@ impl Nodes {
         let device = program.device;
         let driver = device.driver.graphs.as_ref().expect("graphs are only built where there are some");
         let control = DeviceMemory::zeroed(device, graph.plan.control, Stream::OWN)?;
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: the driver sets the handle.
-        device.check("making a graph", unsafe { (driver.create)(&raw mut handle, 0) })?;
-        let (exec, store) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let mut nodes = Self { device, driver, graph: handle, exec, store, grids, control };
+        let mut nodes = Self { built: Built::new(device, driver)?, grids, control };
         let mut slots = vec![0u64; program.plan.all_slots()];
         let mut control = nodes.control.address();
         let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
-        let storing = Grid { blocks: (1, 1, 1), threads: (STORING, 1) };
-        nodes.store = nodes.kernel(handle, &[], graph.store, storing, &mut parameters)?;
-        let first = vec![nodes.store];
+        let handle = nodes.built.graph;
+        nodes.built.first = nodes.built.kernel(handle, &[], graph.store, STORING_GRID, &mut parameters)?;
+        let first = vec![nodes.built.first];
         nodes.pieces(program, graph, handle, &graph.plan.pieces, first, 0)?;
-        // SAFETY: the driver sets the handle of what is made of the graph.
-        unsafe {
-            let code = (driver.instantiate)(&raw mut nodes.exec, handle, 0);
-            device.check("making a graph", code)?;
-            device.check("loading a graph", (driver.upload)(nodes.exec, Stream::OWN.handle()))?;
-        }
+        nodes.built.instantiate()?;
         // Other streams may be next.
-        device.finish_copy()?;
+        device.wait_for(Stream::OWN)?;
         Ok(nodes)
     }
 
-    fn kernel(
+    /// Launches it on a stream.
+    ///
+    /// # Safety
+    ///
+    /// The slots are those of the program.
+    pub(super) unsafe fn launch(
         &self,
-        graph: CUgraph,
-        after: &[CUgraphNode],
-        function: CUfunction,
-        grid: Grid,
-        parameters: &mut [*mut c_void],
-    ) -> Result<CUgraphNode, CudaError> {
-        let kernel = described(self.device, function, grid, parameters);
-        let mut node = std::ptr::null_mut();
-        // SAFETY: the parameters are those of the function, and are copied.
-        let code = unsafe {
-            (self.driver.add_kernel)(&raw mut node, graph, after.as_ptr(), after.len(), &raw const kernel)
-        };
-        self.device.check("adding a kernel to a graph", code)?;
-        Ok(node)
+        graph: &Graph,
+        slots: &mut [u64],
+        stream: Stream,
+    ) -> Result<(), CudaError> {
+        let mut control = self.control.address();
+        let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
+        // SAFETY: as the caller promises.
+        unsafe { self.built.launch(graph.store, STORING_GRID, &mut parameters, stream) }
     }
 
     /// Adds pieces behind others; returns what comes last.
@@ -101,7 +136,7 @@ impl Nodes {
                     let mut control = self.control.address();
                     let mut parameters = [(&raw mut control).cast()];
                     let function = program.tasks[*at].function;
-                    vec![self.kernel(graph, &after, function, self.grids[*at], &mut parameters)?]
+                    vec![self.built.kernel(graph, &after, function, self.grids[*at], &mut parameters)?]
                 }
                 PiecePlan::Sections(sections) => {
                     let mut ends = Vec::new();
@@ -133,15 +168,16 @@ impl Nodes {
         after: &[CUgraphNode],
         depth: u32,
     ) -> Result<Vec<CUgraphNode>, CudaError> {
-        let driver = self.driver.loops.as_ref().expect("loops are only built where there are some");
+        let Built { device, driver, .. } = &self.built;
+        let driver = driver.loops.as_ref().expect("loops are only built where there are some");
         // A loop inside of another begins anew in each turn; one that may be passed over is asked.
         let is_asked = depth > 0 || own.may_pass;
         let (value, flags) = if is_asked { (0, 0) } else { (1, ASSIGN_DEFAULT) };
-        let context = self.device.context;
+        let context = device.context;
         let mut handle = 0u64;
         // SAFETY: the driver sets the handle.
         let code = unsafe { (driver.create_condition)(&raw mut handle, graph, context, value, flags) };
-        self.device.check("making a loop of a graph", code)?;
+        device.check("making a loop of a graph", code)?;
         let one = Grid { blocks: (1, 1, 1), threads: (1, 1) };
         let mut control = self.control.address();
         let mut after = after.to_vec();
@@ -153,7 +189,7 @@ impl Nodes {
                 (&raw mut first).cast(),
                 (&raw mut count).cast(),
             ];
-            after = vec![self.kernel(graph, &after, conditions.enter, one, &mut parameters)?];
+            after = vec![self.built.kernel(graph, &after, conditions.enter, one, &mut parameters)?];
         }
         let mut node = std::ptr::null_mut();
         let mut parameters = ConditionalNode::repeating(handle, context);
@@ -162,35 +198,72 @@ impl Nodes {
             let data = std::ptr::null();
             (driver.add_node)(&raw mut node, graph, after.as_ptr(), data, after.len(), &raw mut parameters)
         };
-        self.device.check("adding a loop to a graph", code)?;
+        device.check("adding a loop to a graph", code)?;
         let inner = parameters
             .body()
             .ok_or_else(|| CudaError::Other("the driver made a loop without a body".to_owned()))?;
         let last = self.pieces(program, own, inner, body, Vec::new(), depth + 1)?;
         let mut slot = counter as u32;
         let mut parameters = [(&raw mut control).cast(), (&raw mut handle).cast(), (&raw mut slot).cast()];
-        self.kernel(inner, &last, conditions.again, one, &mut parameters)?;
+        self.built.kernel(inner, &last, conditions.again, one, &mut parameters)?;
         Ok(vec![node])
     }
+}
 
-    /// Launches it on a stream.
+impl Built {
+    /// An empty graph.
+    fn new(device: &'static Device, driver: &'static GraphDriver) -> Result<Self, CudaError> {
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the driver sets the handle.
+        device.check("making a graph", unsafe { (driver.create)(&raw mut graph, 0) })?;
+        Ok(Self { device, driver, graph, exec: std::ptr::null_mut(), first: std::ptr::null_mut() })
+    }
+
+    fn kernel(
+        &self,
+        graph: CUgraph,
+        after: &[CUgraphNode],
+        function: CUfunction,
+        grid: Grid,
+        parameters: &mut [*mut c_void],
+    ) -> Result<CUgraphNode, CudaError> {
+        let kernel = described(self.device, function, grid, parameters);
+        let mut node = std::ptr::null_mut();
+        // SAFETY: the parameters are those of the function, and are copied.
+        let code = unsafe {
+            (self.driver.add_kernel)(&raw mut node, graph, after.as_ptr(), after.len(), &raw const kernel)
+        };
+        self.device.check("adding a kernel to a graph", code)?;
+        Ok(node)
+    }
+
+    /// Makes what is launched, and loads it on our own stream.
+    fn instantiate(&mut self) -> Result<(), CudaError> {
+        // SAFETY: the driver sets the handle of what is made of the graph.
+        unsafe {
+            let code = (self.driver.instantiate)(&raw mut self.exec, self.graph, 0);
+            self.device.check("making a graph", code)?;
+            self.device.check("loading a graph", (self.driver.upload)(self.exec, Stream::OWN.handle()))
+        }
+    }
+
+    /// Gives the first node other arguments, and launches the graph.
     ///
     /// # Safety
     ///
-    /// The slots are those of the program.
-    pub(super) unsafe fn launch(
+    /// The parameters are those of the function of that node.
+    #[inline]
+    unsafe fn launch(
         &self,
-        graph: &Graph,
-        slots: &mut [u64],
+        function: CUfunction,
+        grid: Grid,
+        parameters: &mut [*mut c_void],
         stream: Stream,
     ) -> Result<(), CudaError> {
-        let mut control = self.control.address();
-        let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
-        let storing = Grid { blocks: (1, 1, 1), threads: (STORING, 1) };
-        let kernel = described(self.device, graph.store, storing, &mut parameters);
+        let kernel = described(self.device, function, grid, parameters);
         // SAFETY: the node is one of the graph, and the parameters are copied; as the caller promises.
         unsafe {
-            let code = (self.driver.set_kernel)(self.exec, self.store, &raw const kernel);
+            let code = (self.driver.set_kernel)(self.exec, self.first, &raw const kernel);
             self.device.check("setting the arguments of a graph", code)?;
             self.device.check("launching a graph", (self.driver.launch)(self.exec, stream.handle()))
         }
@@ -215,7 +288,7 @@ fn described(
     }
 }
 
-impl Drop for Nodes {
+impl Drop for Built {
     fn drop(&mut self) {
         if if_open().is_none() {
             return;
