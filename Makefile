@@ -100,7 +100,7 @@ test-python: setup
 test-cuda: setup
 	@PYTHON="$(CURDIR)/$(BIN)/python" tests/on_a_gpu
 
-bench-gpu: setup
+bench-gpu: setup bench/.venv-quadrants/.done
 	$(SAY) "Benchmarks on a GPU"
 	$(BIN)/python bench/gpu
 

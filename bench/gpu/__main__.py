@@ -23,9 +23,8 @@ from typing import Any
 
 # JAX would take most of the memory for itself.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-HERE = Path(__file__).resolve().parent
 # Plots are drawn as those of the benchmarks on the CPU.
-sys.path.append(str(HERE.parent))
+sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 import graphs
 import kernels
@@ -36,6 +35,7 @@ from table import Table
 
 import keyprint as kp
 
+HERE = Path(__file__).resolve().parent
 PARTS = ("starts", "launches", "graphs", "kernels")
 PACKAGES = ("keyprint", "cupy-cuda12x", "cupy-cuda13x", "torch", "triton", "jax", "numba", "quadrants")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,11 @@ SIZES = {16: 1000, 1024: 1000, 16_384: 1000, 1 << 20: 100, 1 << 24: 20}
 #: Launches between two waits: fewer than a device queues.
 BATCH = 100
 
+#: What libraries are called.
+LIBRARIES = {"cupy": "CuPy", "torch": "torch"}
+
+HERE = Path(__file__).resolve().parent
+
 
 def median_us(call: Callable[[], Any], repeats: int) -> float:
     """Return the microseconds of a call and a wait."""
@@ -37,17 +45,38 @@ def median_us(call: Callable[[], Any], repeats: int) -> float:
 
 def measure(table: Table, floor: Any) -> dict[str, dict[int, float]]:
     """Fill the table; return microseconds of a turn, by size, for a plot."""
-    ten_tasks(table, floor)
-    lines = turns(table, floor)
+    others = quadrants()
+    ten_tasks(table, floor, others)
+    lines = turns(table, floor, others)
     solver(table, floor)
     bodies(table, floor)
     return lines
 
 
+def quadrants() -> dict[str, float]:
+    """Return what Quadrants takes, by its own interpreter; nothing where it is not installed."""
+    python = HERE.parent / ".venv-quadrants" / "bin" / "python"
+    if not python.exists():
+        print("(quadrants is not here)")
+        return {}
+    sizes = [f"{n}:{min(most, 100)}" for n, most in SIZES.items()]
+    done = subprocess.run(
+        [python, HERE / "quadrants_graphs.py", str(BATCH), *sizes],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print("(quadrants failed:", *done.stderr.strip().splitlines()[-1:], ")")
+        return {}
+    results: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return results
+
+
 # -- Ten small tasks -------------------------------------------------------------------------------
 
 
-def ten_tasks(table: Table, floor: Any) -> None:
+def ten_tasks(table: Table, floor: Any, others: dict[str, float]) -> None:
     n = 16
     arrays = [kp.ndarray(kp.f32, n, device="cuda") for _ in range(4)]
     ways = {"as chosen": True, "`nodes`": "nodes", "`block`": "block"}
@@ -71,6 +100,8 @@ def ten_tasks(table: Table, floor: Any) -> None:
     table.add(what, "CUDA C, graph, same arrays", lowest, "us", lowest)
     for name, samples in submits.items():
         table.add(what, f"Keyprint, {name}", statistics.median(samples), "us", lowest)
+    if others:
+        table.add(what, "Quadrants", others["ten tasks, submit"], "us", lowest)
     lowest = floor.graph_of_ten_and_wait_us(n, 300)
     what = "ten tasks, other arrays, and wait"
     table.add(what, "CUDA C, graph, same arrays", lowest, "us", lowest)
@@ -78,112 +109,118 @@ def ten_tasks(table: Table, floor: Any) -> None:
         count = iter(range(1 << 30))
         taken = median_us(lambda kernel=kernel, count=count: kernel(arrays[next(count) % 4]), 300)
         table.add(what, f"Keyprint, {name}", taken, "us", lowest)
+    if others:
+        table.add(what, "Quadrants", others["ten tasks, wait"], "us", lowest)
 
 
 # -- A turn of three tasks -------------------------------------------------------------------------
 
 
-def turns(table: Table, floor: Any) -> dict[str, dict[int, float]]:
+def turn_us(launch: Callable[[int], None], begin: Callable[[int], None], turns: int) -> float:
+    """Return the microseconds of a turn: of many, less those of one. ``begin`` prepares a launch of so many turns."""
+
+    def run(count: int) -> float:
+        samples = []
+        for at in range(6):
+            begin(count)
+            kp.sync()
+            begun = time.perf_counter()
+            launch(count)
+            kp.sync()
+            if at:
+                samples.append((time.perf_counter() - begun) * 1e6)
+        return statistics.median(samples)
+
+    return (run(turns + 1) - run(1)) / turns
+
+
+def turns(table: Table, floor: Any, others: dict[str, float]) -> dict[str, dict[int, float]]:
     ways = {"as chosen": True, **{f"`{way}`": way for way in WAYS}}
     kernels = {name: kp.kernel(graph=way)(solvers.turns) for name, way in ways.items()}
     lines: dict[str, dict[int, float]] = {}
-    counter = kp.ndarray(kp.i32, (), device="cuda")
     for n, most in SIZES.items():
-        x = kp.ndarray(kp.f32, n, device="cuda")
-        by_hand = {}
-        for at, way in enumerate(FLOORS):
-            count = most if way != "block" or n < 1 << 18 else 4
-            by_hand[way] = floor.turn_us(at, n, count, 5)
-        lowest = min(by_hand.values())
-        what = f"a turn of three tasks, {n:,}"
-        for way, taken in by_hand.items():
-            table.add(what, f"CUDA C, {way}", taken, "us", lowest)
-            lines.setdefault(f"CUDA C, {way}", {})[n] = taken
-        for name, kernel in kernels.items():
-            count = most if name != "`block`" or n < 1 << 18 else 4
-            count = count if name != "`host`" else min(count, 100)
-
-            def run(turns: int, kernel: Any = kernel) -> float:
-                samples = []
-                for at in range(6):
-                    counter.fill(turns)
-                    kp.sync()
-                    begun = time.perf_counter()
-                    kernel(x, counter)
-                    kp.sync()
-                    if at:
-                        samples.append((time.perf_counter() - begun) * 1e6)
-                return statistics.median(samples)
-
-            taken = (run(count + 1) - run(1)) / count
-            way = kernel.graph().launch.way
-            shown = f"Keyprint, as chosen (`{way}`)" if name == "as chosen" else f"Keyprint, {name}"
-            table.add(what, shown, taken, "us", lowest)
-            lines.setdefault(f"Keyprint, {name.strip('`')}", {})[n] = taken
+        taken = turns_of(table, floor, kernels, n, most)
+        if others:
+            taken["Quadrants"] = others[f"a turn, {n}"]
+            lowest = min(taken[f"CUDA C, {way}"] for way in FLOORS)
+            table.add(f"a turn of three tasks, {n:,}", "Quadrants", taken["Quadrants"], "us", lowest)
+        for name, us in taken.items():
+            lines.setdefault(name, {})[n] = us
     return lines
+
+
+def turns_of(table: Table, floor: Any, kernels: dict[str, Any], n: int, most: int) -> dict[str, float]:
+    x, counter = kp.ndarray(kp.f32, n, device="cuda"), kp.ndarray(kp.i32, (), device="cuda")
+    what = f"a turn of three tasks, {n:,}"
+
+    def count_of(way: str) -> int:
+        # One block takes long for many elements.
+        count = most if way != "block" or n < 1 << 18 else 4
+        return count if way != "host" else min(count, 100)
+
+    taken = {f"CUDA C, {way}": floor.turn_us(at, n, count_of(way), 5) for at, way in enumerate(FLOORS)}
+    lowest = min(taken.values())
+    for name, us in taken.items():
+        table.add(what, name, us, "us", lowest)
+    for name, kernel in kernels.items():
+        way = name.strip("`")
+        us = turn_us(lambda _, kernel=kernel: kernel(x, counter), counter.fill, count_of(way))
+        shown = f"as chosen (`{kernel.graph().launch.way}`)" if way == "as chosen" else name
+        table.add(what, f"Keyprint, {shown}", us, "us", lowest)
+        taken[f"Keyprint, {way}"] = us
+    return taken
 
 
 # -- Conjugate gradients on a grid -----------------------------------------------------------------
 
 
 def solver(table: Table, floor: Any) -> None:
-    cupy, torch = optional("cupy"), optional("torch")
     solve = kp.kernel(graph=True)(solvers.solve)
     for n, most in {64: 100, 256: 100, 1024: 50, 4096: 20}.items():
-        what = f"conjugate gradients, {n}^2, a turn"
-        by_hand = {
-            name: floor.solver_us(at, n, most, 5) for at, name in enumerate(("launches", "graph", "grid"))
-        }
-        lowest = min(by_hand.values())
-        for name, taken in by_hand.items():
-            table.add(what, f"CUDA C, {name}", taken, "us", lowest)
-        x, r, p, q = (kp.ndarray(kp.f32, (n, n), device="cuda") for _ in range(4))
-        rr, pq, fresh = (kp.ndarray(kp.f32, (), device="cuda") for _ in range(3))
-        left = kp.ndarray(kp.i32, (), device="cuda")
-
-        def begin(arrays: Any = (x, r, p, pq, fresh, rr), n: int = n) -> None:
-            x, r, p, pq, fresh, rr = arrays
-            for array, value in ((x, 0), (r, 1), (p, 1), (pq, 0), (fresh, 0), (rr, n * n)):
-                array.fill(value)
-
-        def run(turns: int) -> float:
-            samples = []
-            for at in range(6):
-                begin()
-                left.fill(turns)
-                kp.sync()
-                begun = time.perf_counter()
-                solve(x, r, p, q, rr, pq, fresh, left, 0.0)
-                kp.sync()
-                if at:
-                    samples.append((time.perf_counter() - begun) * 1e6)
-            return statistics.median(samples)
-
-        taken = (run(most + 1) - run(1)) / most
-        way = solve.graph().launch.way
-        if n == 64:
-            check_solution(solve, (x, r, p, q, rr, pq, fresh, left), begin)
-        table.add(what, f"Keyprint, one graph (`{way}`)", taken, "us", lowest)
-
-        def launches() -> None:
-            for _ in range(most):
-                solvers.product_alone(p, q, pq)
-                solvers.step_alone(x, r, p, q, rr, pq, fresh)
-                solvers.direction_alone(r, p, rr, fresh)
-                solvers.end_alone(rr, pq, fresh, left)
-
-        begin()
-        table.add(what, "Keyprint, a launch for each task", median_us(launches, 5) / most, "us", lowest)
-        for library, name in ((cupy, "CuPy"), (torch, "torch")):
-            if library is not None:
-                table.add(what, name, solver_of(library, n, most), "us", lowest)
+        solver_on(table, floor, solve, n, most)
 
 
-def check_solution(solve: Any, arrays: Any, begin: Any) -> None:
+def solver_on(table: Table, floor: Any, solve: Any, n: int, most: int) -> None:
+    """Measure turns on a grid of n times n."""
+    what = f"conjugate gradients, {n}^2, a turn"
+    ways = ("launches", "graph", "grid")
+    by_hand = {name: floor.solver_us(at, n, most, 5) for at, name in enumerate(ways)}
+    lowest = min(by_hand.values())
+    for name, taken in by_hand.items():
+        table.add(what, f"CUDA C, {name}", taken, "us", lowest)
+    x, r, p, q = (kp.ndarray(kp.f32, (n, n), device="cuda") for _ in range(4))
+    rr, pq, fresh = (kp.ndarray(kp.f32, (), device="cuda") for _ in range(3))
+    left = kp.ndarray(kp.i32, (), device="cuda")
+
+    def begin(turns: int) -> None:
+        for array, value in ((x, 0), (r, 1), (p, 1), (pq, 0), (fresh, 0), (rr, n * n), (left, turns)):
+            array.fill(value)
+
+    taken = turn_us(lambda _: solve(x, r, p, q, rr, pq, fresh, left, 0.0), begin, most)
+    way = solve.graph().launch.way
+    if n == 64:
+        begin(2000)
+        check_solution(solve, (x, r, p, q, rr, pq, fresh, left))
+    table.add(what, f"Keyprint, one graph (`{way}`)", taken, "us", lowest)
+
+    def launches() -> None:
+        for _ in range(most):
+            solvers.product_alone(p, q, pq)
+            solvers.step_alone(x, r, p, q, rr, pq, fresh)
+            solvers.direction_alone(r, p, rr, fresh)
+            solvers.end_alone(rr, pq, fresh, left)
+
+    begin(0)
+    table.add(what, "Keyprint, a launch for each task", median_us(launches, 5) / most, "us", lowest)
+    for name in ("cupy", "torch"):
+        library = optional(name)
+        if library is not None:
+            table.add(what, LIBRARIES[name], solver_of(library, n, most), "us", lowest)
+
+
+def check_solution(solve: Any, arrays: Any) -> None:
     """Solve a system, and see that it is solved."""
     x, r, p, q, rr, pq, fresh, left = arrays
-    begin()
-    left.fill(2000)
     solve(x, r, p, q, rr, pq, fresh, left, 1e-3)
     values = np.pad(x.to_numpy().astype(np.float64), 1)
     around = values[:-2, 1:-1] + values[2:, 1:-1] + values[1:-1, :-2] + values[1:-1, 2:]
@@ -232,55 +269,55 @@ def timed(library: Any, run: Callable[[], None]) -> float:
 
 
 def bodies(table: Table, floor: Any) -> None:
-    cupy, torch = optional("cupy"), optional("torch")
     simulate = kp.kernel(graph=True)(solvers.simulate)
-    steps = 100
     for n in (64, 256, 1024):
-        what = f"{n} bodies, a step of 15 tasks"
-        lowest = floor.bodies_us(n, steps, 5)
-        table.add(what, "CUDA C, launches", lowest, "us", lowest)
-        px, py, vx, vy, dx, dy = (kp.ndarray(kp.f32, n, device="cuda") for _ in range(6))
-        left, rounds = (kp.ndarray(kp.i32, (), device="cuda") for _ in range(2))
-        at = np.arange(n)
-        places = (0.015 * (at % 16)).astype(np.float32), (0.015 * (at // 16) + 0.01).astype(np.float32)
+        so_many_bodies(table, floor, simulate, n, 100)
 
-        def begin(arrays: Any = (px, py, vx, vy), places: Any = places) -> None:
-            px, py, vx, vy = arrays
-            px.from_numpy(places[0]), py.from_numpy(places[1]), vx.fill(0), vy.fill(0)
 
-        samples = []
-        for _ in range(6):
-            begin()
-            left.fill(steps)
-            kp.sync()
-            begun = time.perf_counter()
-            simulate(px, py, vx, vy, dx, dy, left, rounds)
-            kp.sync()
-            samples.append((time.perf_counter() - begun) * 1e6)
-        way = simulate.graph().launch.way
-        table.add(
-            what, f"Keyprint, one graph (`{way}`)", statistics.median(samples[1:]) / steps, "us", lowest
-        )
-        ends = px.to_numpy(), py.to_numpy()
+def so_many_bodies(table: Table, floor: Any, simulate: Any, n: int, steps: int) -> None:
+    what = f"{n} bodies, a step of 15 tasks"
+    lowest = floor.bodies_us(n, steps, 5)
+    table.add(what, "CUDA C, launches", lowest, "us", lowest)
+    px, py, vx, vy, dx, dy = (kp.ndarray(kp.f32, n, device="cuda") for _ in range(6))
+    left, rounds = (kp.ndarray(kp.i32, (), device="cuda") for _ in range(2))
+    at = np.arange(n)
+    places = (0.015 * (at % 16)).astype(np.float32), (0.015 * (at // 16) + 0.01).astype(np.float32)
 
-        def launches() -> None:
-            for _ in range(steps):
-                solvers.fall_alone(vy)
-                solvers.move_alone(px, py, vx, vy)
-                for _ in range(solvers.ROUNDS):
-                    solvers.touch_alone(px, py, dx, dy)
-                    solvers.apart_alone(px, py, dx, dy)
-                    solvers.push_alone(vx, vy, dx, dy)
-                solvers.stand_alone(py, vy)
+    def begin() -> None:
+        px.from_numpy(places[0]), py.from_numpy(places[1]), vx.fill(0), vy.fill(0)
 
+    samples = []
+    for _ in range(6):
         begin()
-        launches()
-        for mine, alone in zip(ends, (px, py), strict=True):
-            assert np.array_equal(mine, alone.to_numpy())
-        table.add(what, "Keyprint, a launch for each task", median_us(launches, 5) / steps, "us", lowest)
-        for library, name in ((cupy, "CuPy"), (torch, "torch")):
-            if library is not None:
-                table.add(what, name, bodies_of(library, places, steps), "us", lowest)
+        left.fill(steps)
+        kp.sync()
+        begun = time.perf_counter()
+        simulate(px, py, vx, vy, dx, dy, left, rounds)
+        kp.sync()
+        samples.append((time.perf_counter() - begun) * 1e6)
+    way = simulate.graph().launch.way
+    table.add(what, f"Keyprint, one graph (`{way}`)", statistics.median(samples[1:]) / steps, "us", lowest)
+    ends = px.to_numpy(), py.to_numpy()
+
+    def launches() -> None:
+        for _ in range(steps):
+            solvers.fall_alone(vy)
+            solvers.move_alone(px, py, vx, vy)
+            for _ in range(solvers.ROUNDS):
+                solvers.touch_alone(px, py, dx, dy)
+                solvers.apart_alone(px, py, dx, dy)
+                solvers.push_alone(vx, vy, dx, dy)
+            solvers.stand_alone(py, vy)
+
+    begin()
+    launches()
+    for mine, alone in zip(ends, (px, py), strict=True):
+        assert np.array_equal(mine, alone.to_numpy())
+    table.add(what, "Keyprint, a launch for each task", median_us(launches, 5) / steps, "us", lowest)
+    for name in ("cupy", "torch"):
+        library = optional(name)
+        if library is not None:
+            table.add(what, LIBRARIES[name], bodies_of(library, places, steps), "us", lowest)
 
 
 def bodies_of(library: Any, places: tuple[Any, Any], steps: int) -> float:

@@ -253,7 +253,9 @@ def test_what_is_not_there_is_done_otherwise(run, machine):
     way, straight = lines[4].split()[1:]
     # With loops, and without.
     missing = {"no loops": ("nodes", ""), "no graphs": ("nodes",) * 2, "no cooperation": ("grid",) * 2}
-    assert all(taken != other for taken, other in zip((way, straight), missing.get(machine, ("", ""))))
+    assert all(
+        taken != other for taken, other in zip((way, straight), missing.get(machine, ("", "")), strict=True)
+    )
     said = "cannot be launched by way of"
     assert (said in done.stderr) == (machine != "all")
     if machine == "no graphs":

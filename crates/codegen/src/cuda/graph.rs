@@ -101,6 +101,9 @@ impl Writer<'_> {
         self.push(&format!("kp_control *const kp_g = (kp_control *)w[{}];", plan.frame_slot()));
         self.push("const bool kp_leads = blockIdx.x == 0 && threadIdx.x == 0;");
         self.push("u32 kp_met = 0;");
+        // Or they would be computed anew in each task.
+        self.push("const u32 kp_first = (u32)kp_opaque((i32)(blockIdx.x * blockDim.x + threadIdx.x));");
+        self.push("const u32 kp_step = (u32)kp_opaque((i32)(gridDim.x * blockDim.x));");
         if split.has_loops {
             self.push("kp_patience kp_p = {clock64(), clock64(), 1, 1};");
             self.push("i32 kp_off = 0;");
@@ -134,7 +137,7 @@ impl Writer<'_> {
                         self.meet();
                     }
                     let who = if is_grid { "" } else { "if (kp_leads) " };
-                    self.push(&format!("{who}kp_part{at}(w, kp_g);"));
+                    self.push(&format!("{who}kp_part{at}(w, kp_g, kp_first, kp_step);"));
                     done = if is_grid { Done::ByAll } else { Done::ByOne };
                 }
                 Piece::Loop { counter, labels, body } => {
@@ -238,6 +241,8 @@ const GRAPH: &str = r#"
 #define KP_SPIN
 #endif
 static __device__ __noinline__ i32 kp_meet_blocks(kp_meeting *m, u32 at, i32 value) {
+  __syncthreads();
+  if (threadIdx.x != 0) return 0;
   if (blockIdx.x == 0) *(volatile i32 *)&m->said[at] = value;
   __threadfence();
   const u32 before = atomicAdd(&m->arrived, blockIdx.x == 0 ? 0x80000000U - (gridDim.x - 1) : 1U);
@@ -246,19 +251,12 @@ static __device__ __noinline__ i32 kp_meet_blocks(kp_meeting *m, u32 at, i32 val
   return *(volatile i32 *)&m->said[at];
 }
 static __device__ __forceinline__ i32 kp_ask(kp_meeting *m, u32 &met, i32 value, i32 &off) {
-  if (gridDim.x > 1) {
-    __syncthreads();
-    if (threadIdx.x == 0) value = kp_meet_blocks(m, met & 1, value);
-    ++met;
-  }
+  if (gridDim.x > 1) value = kp_meet_blocks(m, met++ & 1, value);
   if (value == 2) off = 1;
   return __syncthreads_or(value == 1);
 }
 static __device__ __forceinline__ void kp_meet(kp_meeting *m, u32 &met) {
-  __syncthreads();
-  if (gridDim.x == 1) return;
-  if (threadIdx.x == 0) kp_meet_blocks(m, met & 1, 0);
-  ++met;
+  if (gridDim.x > 1) kp_meet_blocks(m, met++ & 1, 0);
   __syncthreads();
 }
 static __device__ __forceinline__ i32 kp_enters(const kp_control *c, u32 first, u32 count) {

@@ -114,7 +114,8 @@ impl Writer<'_> {
                 (format!("extern \"C\" __global__ void {bounds}{name}(kp_control *const kp_g)"), "kp_g->w")
             }
             Form::Part => {
-                let parameters = "const u64 *const w, kp_control *const kp_g";
+                let parameters =
+                    "const u64 *const w, kp_control *const kp_g, const u32 kp_first, const u32 kp_step";
                 (format!("static __device__ __forceinline__ void kp_part{number}({parameters})"), "")
             }
         };
@@ -400,19 +401,18 @@ impl Writer<'_> {
     /// The iterations of a loop, one after the other, along all threads.
     fn all_iterations(&mut self, loop_stmt: &Parallel, random: bool, is_narrow: bool) {
         let counts: Vec<String> = (0..loop_stmt.variables.len()).map(|at| format!("kp_count{at}")).collect();
-        let first = "blockIdx.x * blockDim.x + threadIdx.x";
         if is_narrow {
             self.push(if is_short(&loop_stmt.body) && loop_stmt.body.statements.len() <= SHORT {
                 "#pragma unroll 4"
             } else {
                 "#pragma unroll 1"
             });
-            self.begin_stride(Stride::NarrowLoop, "kp_l", first, "kp_count0", "gridDim.x * blockDim.x");
+            self.begin_stride(Stride::NarrowLoop, "kp_l", "kp_first", "kp_count0", "kp_step");
         } else {
             self.push(&format!("const i64 kp_all = {};", counts.join(" * ")));
             // How often it is unrolled would take a division of 64 bits.
             self.push("#pragma unroll 1");
-            self.begin_stride(Stride::Loop, "kp_l", first, "kp_all", "gridDim.x * blockDim.x");
+            self.begin_stride(Stride::Loop, "kp_l", "kp_first", "kp_all", "kp_step");
         }
         self.variables_of(loop_stmt, loop_stmt.variables.len(), "kp_l");
         if random {
