@@ -148,6 +148,78 @@ def test_changes_of_elements_that_others_change_stay_atomic():
     assert out[0] == N
 
 
+Ints = kp.types.NDArray[kp.i32, 1]
+Int = kp.types.NDArray[kp.i32, 0]
+
+
+@kp.kernel
+def beside_sums(x: Ints, y: Ints, total: Int, other: Int):
+    for i in x:
+        x[i] += 3
+        y[i] = x[i] * 2
+        total[()] += x[i]
+        other[()] += y[i] - 1
+
+
+def wrapped(number):
+    return np.int64(number).astype(np.int32)
+
+
+def test_elements_of_an_iteration_beside_sums():
+    """Changes of elements are plain, and each thread has a share of the sums."""
+    for size in (0, 1, 1000, N):
+        x, y = np.arange(size, dtype=np.int32), np.zeros(size, np.int32)
+        total, other = np.array(7, np.int32), np.array(9, np.int32)
+        beside_sums(x, y, total, other)
+        expected = np.arange(size, dtype=np.int64) + 3
+        assert np.array_equal(x, expected) and np.array_equal(y, 2 * expected)
+        assert total == wrapped(7 + expected.sum())
+        assert other == wrapped(9 + (2 * expected - 1).sum())
+
+
+def test_sums_may_go_into_one_array_by_two_names():
+    x, y = np.arange(N, dtype=np.int32), np.zeros(N, np.int32)
+    total = np.array(0, np.int32)
+    beside_sums(x, y, total, total)
+    assert total == wrapped(((np.arange(N) + 3) * 3 - 1).sum())
+
+
+def test_a_sum_into_an_element_that_an_iteration_changes_is_refused():
+    x, other = np.zeros(10, np.int32), np.array(0, np.int32)
+    with pytest.raises(kp.KernelRuntimeError, match="overlap") as caught:
+        beside_sums(x, np.zeros(10, np.int32), x[3:4].reshape(()), other)
+    assert caught.value.code == "overlap"
+
+
+@kp.kernel
+def by_two_names(x: Ints, y: Ints):
+    for i in x:
+        x[i] += 1
+        y[0] += 2
+
+
+def test_a_sum_into_an_array_that_may_be_the_same():
+    x, y = np.zeros(N, np.int32), np.zeros(1, np.int32)
+    by_two_names(x, y)
+    assert (x == 1).all() and y == 2 * N
+    by_two_names(x, x)
+    assert x[0] == 2 + 2 * N and (x[1:] == 2).all()
+
+
+@kp.kernel
+def sum_and_largest(x: Ints, total: Int, largest: Int):
+    for i in x:
+        total[()] += x[i]
+        kp.atomic_max(largest[()], x[i])
+
+
+def test_a_sum_and_a_largest_element():
+    x = np.arange(N, dtype=np.int32)
+    total, largest = np.array(0, np.int32), np.array(0, np.int32)
+    sum_and_largest(x, total, largest)
+    assert total == wrapped(x.sum()) and largest == N - 1
+
+
 @kp.kernel
 def draw(
     out: kp.types.NDArray[kp.f64, 1], ints: kp.types.NDArray[kp.u32, 1], normal: kp.types.NDArray[kp.f64, 1]
