@@ -105,8 +105,8 @@ impl Writer<'_> {
         self.push("const u32 kp_first = (u32)kp_opaque((i32)(blockIdx.x * blockDim.x + threadIdx.x));");
         self.push("const u32 kp_step = (u32)kp_opaque((i32)(gridDim.x * blockDim.x));");
         if split.has_loops {
-            self.push("kp_patience kp_p = {clock64(), clock64(), 1, 1};");
-            self.push("i32 kp_off = 0;");
+            self.push("kp_patience kp_p = {clock64(), clock64(), 1};");
+            self.push("i32 kp_said = 0, kp_off = 0;");
         }
         if is_shared(split, plan) {
             self.push("if (blockIdx.x == 0) {");
@@ -190,9 +190,12 @@ impl Writer<'_> {
         }
         let is_over = if can_end { "kp_g->ended" } else { "0" };
         let (number, stop) = (plan.number_slot(), plan.stop_slot());
-        let goes_on = format!("kp_goes_on(w, {counter}, {is_over}, {number}, {stop}, kp_p)");
+        self.push(&format!("kp_said = kp_leads ? kp_goes_on(w, {counter}, {is_over}) : 0;"));
+        self.push(&format!(
+            "if (--kp_p.left == 0) kp_said = kp_look(w, {number}, {stop}, kp_leads, kp_said, kp_p);"
+        ));
         self.level -= 1;
-        self.push(&format!("}} while (kp_ask(&kp_g->meeting, kp_met, kp_leads ? {goes_on} : 0, kp_off));"));
+        self.push("} while (kp_ask(&kp_g->meeting, kp_met, kp_said, kp_off));");
         // Somebody called it off.
         self.push("if (__syncthreads_or(kp_off)) return;");
         Done::Nothing
@@ -234,8 +237,8 @@ struct kp_meeting { u32 arrived, unused; i32 said[2]; };
 /// How threads of several blocks meet: each block adds one, the first of them what is missing to turn the highest bit
 /// over; so that the next time needs no reset. What the first thread says is told to all: 1 if a loop goes on, 2 if it
 /// was called off. Two places take turns: whoever is late reads the one while the other is written. Whether a launch was
-/// called off is looked at every some milliseconds, and the clock at most every so many turns: it takes longer than a
-/// barrier.
+/// called off is looked at every some milliseconds, and the clock every 16 turns, if those do not take long: by all threads
+/// of a block, since a branch that one thread takes makes others wait.
 const GRAPH: &str = r#"
 #ifndef KP_SPIN
 #define KP_SPIN
@@ -262,16 +265,15 @@ static __device__ __forceinline__ void kp_meet(kp_meeting *m, u32 &met) {
 static __device__ __forceinline__ i32 kp_enters(const kp_control *c, u32 first, u32 count) {
   return !c->ended && (!c->skip || c->from - first < count);
 }
-struct kp_patience { i64 looked, last; u32 left, turns; };
-static __device__ __forceinline__ i32 kp_goes_on(const u64 *w, u32 slot, i32 is_over, u32 number, u32 stop, kp_patience &p) {
-  if (is_over || *(const i32 *)w[slot] == 0) return 0;
-  if (--p.left) return 1;
-  const i64 now = clock64(), taken = now - p.last;
-  if (taken > 1LL << 23) p.turns = 1;
-  else if (taken < 1LL << 20 && p.turns < 64) p.turns *= 2;
+static __device__ __forceinline__ i32 kp_goes_on(const u64 *w, u32 slot, i32 is_over) {
+  return !is_over && *(const i32 *)w[slot] != 0;
+}
+struct kp_patience { i64 looked, last; u32 left; };
+static __device__ __forceinline__ i32 kp_look(const u64 *w, u32 number, u32 stop, bool leads, i32 value, kp_patience &p) {
+  const i64 now = clock64();
+  p.left = __syncthreads_or(leads && now - p.last > 1LL << 22) ? 1 : 16;
   p.last = now;
-  p.left = p.turns;
-  if (now - p.looked < 1LL << 25) return 1;
+  if (value == 0 || now - p.looked < 1LL << 25) return value;
   p.looked = now;
   return *(const volatile u64 *)w[stop] >= w[number] ? 2 : 1;
 }

@@ -39,9 +39,6 @@ struct Shape {
     is_flat: bool,
 }
 
-/// Loops of one kernel for all tasks are unrolled up to so many statements.
-const SHORT: usize = 8;
-
 /// What keys of random numbers are told apart by: tasks, turns of loops, sections.
 const BY_TASK: &str = "0x9e3779b97f4a7c15ULL";
 const BY_TURN: &str = "0xd1342543de82ef95ULL";
@@ -401,16 +398,12 @@ impl Writer<'_> {
     /// The iterations of a loop, one after the other, along all threads.
     fn all_iterations(&mut self, loop_stmt: &Parallel, random: bool, is_narrow: bool) {
         let counts: Vec<String> = (0..loop_stmt.variables.len()).map(|at| format!("kp_count{at}")).collect();
+        // Most threads have one iteration, and how often to unroll would take a division.
         if is_narrow {
-            self.push(if is_short(&loop_stmt.body) && loop_stmt.body.statements.len() <= SHORT {
-                "#pragma unroll 4"
-            } else {
-                "#pragma unroll 1"
-            });
+            self.push("#pragma unroll 1");
             self.begin_stride(Stride::NarrowLoop, "kp_l", "kp_first", "kp_count0", "kp_step");
         } else {
             self.push(&format!("const i64 kp_all = {};", counts.join(" * ")));
-            // How often it is unrolled would take a division of 64 bits.
             self.push("#pragma unroll 1");
             self.begin_stride(Stride::Loop, "kp_l", "kp_first", "kp_all", "kp_step");
         }
