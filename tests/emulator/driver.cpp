@@ -78,6 +78,7 @@ struct Work {
 };
 struct EventState {
   bool done = true;
+  kpe_u64 at = 0;  // How many steps devices had taken until then.
 };
 struct Event {
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
@@ -240,6 +241,7 @@ struct Block_ {
 std::vector<Fiber> fibers;
 ucontext_t scheduler;
 char *stacks = nullptr;
+constexpr kpe_u64 LAUNCH = 1000;  // Steps that a grid takes besides those of its threads.
 kpe_state state;
 kpe_u32 running, base;
 void (*kernel)(const void *);
@@ -389,6 +391,7 @@ Result pack(const Function *function, void **parameters, std::string &into) {
 Result run_grid(const Function *function, kpe_index blocks, kpe_index threads, const std::string &arguments, bool together = false) {
   Touch touch;
   put_handlers(true);
+  state.steps += LAUNCH;
   Result result = OK;
   if (sigsetjmp(escape, 1) == 0) {
     kernel = function->run;
@@ -758,7 +761,7 @@ Result cuEventRecord(Event *event, void *stream) {
   ENTER
   auto happened = event->state = std::make_shared<EventState>();
   happened->done = false;
-  return put(stream, [=] { return happened->done = true, OK; });
+  return put(stream, [=] { return happened->at = state.steps, happened->done = true, OK; });
 }
 Result cuEventQuery(Event *event) {
   ENTER
@@ -772,7 +775,9 @@ Result cuEventSynchronize(Event *event) {
   for (size_t at = 0; at < devices.size() && !event->state->done; ++at) drain(at, nullptr);
   return here().lost;
 }
-Result cuEventElapsedTime(float *ms, Event *, Event *) { return *ms = 0.25f, OK; }
+Result cuEventElapsedTime(float *ms, Event *first, Event *last) {
+  return *ms = (float)(last->state->at - first->state->at) / 1e6f, OK;
+}
 Result cuEventDestroy_v2(Event *event) { return delete event, OK; }
 Result cuStreamWaitEvent(void *stream, Event *event, unsigned) {
   ENTER

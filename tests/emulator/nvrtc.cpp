@@ -172,7 +172,7 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
                     log = std::string(base) + "/log";
   std::ofstream(text) << source;
   const std::string command = "g++ -x c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden -fwrapv -fno-strict-aliasing "
-                              "-w " +
+                              "-fsanitize-coverage=trace-pc -w " +
                               flags + " -o " + object + " " + text + " 2> " + log;
   const int status = system(command.c_str());
   program->log = read(log);

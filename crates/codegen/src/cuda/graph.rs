@@ -312,3 +312,37 @@ extern "C" __global__ void __launch_bounds__(1) kp_again(kp_control *const c, u6
   cudaGraphSetConditional(handle, goes_on);
 }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use keyprint_lang::ir;
+
+    /// The kernel of a graph of one block, with loops whose variable has a type.
+    fn fused(scalar: &str) -> String {
+        let text = format!(
+            r#"(kernel "k"
+              (number "n" {scalar})
+              (array "x" f32 1 1 0 0 c argument)
+              (local "i" {scalar} 0)
+              (results )
+              (graph)
+              (body
+                (@1 parallel ((0 ({scalar} 0) (number 0))) _ ()
+                  (do (@2 store (at 0 _ (cast i64 %0)) (f32 0x3f800000))))
+                (@3 store (at 0 _ (i64 0)) (f32 0x40000000))))"#
+        );
+        let kernel = ir::parse(&text).unwrap();
+        ir::verify(&kernel).unwrap();
+        let text = crate::cuda::generate_cuda(&kernel).text;
+        text[text.find("void kp_part0").unwrap()..].to_owned()
+    }
+
+    #[test]
+    fn numbers_of_iterations_do_not_wrap_around() {
+        // What comes behind the last iteration fits into 32 bits if there is room for a sign.
+        assert!(fused("i32").contains("for (u32 kp_l = kp_first; kp_l < (u32)kp_count0; kp_l += kp_step)"));
+        for scalar in ["u32", "i64"] {
+            assert!(fused(scalar).contains("for (i64 kp_l = kp_first; kp_l < kp_all; kp_l += (i64)kp_step)"));
+        }
+    }
+}

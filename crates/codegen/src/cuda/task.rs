@@ -338,8 +338,12 @@ impl Writer<'_> {
         // Numbers of iterations of 32 bits, where they are not multiplied with each other; and where what comes behind the
         // last one still fits, for threads that go on.
         let is_from_zero = matches!(loop_stmt.from[0], Expr::Const(_, 0));
-        let is_narrow_row =
-            is_flat && last == 0 && is_from_zero && self.counts_in_32_bits(loop_stmt.variables[0]);
+        let has_sign = self.kernel.locals[loop_stmt.variables[0] as usize].scalar.is_signed();
+        let is_narrow_row = is_flat
+            && last == 0
+            && is_from_zero
+            && has_sign
+            && self.counts_in_32_bits(loop_stmt.variables[0]);
         let are_narrow = is_covered && last < 2 || is_narrow_row;
         for (at, (from, to)) in loop_stmt.from.iter().zip(&loop_stmt.to).enumerate() {
             let variable = loop_stmt.variables[at];

@@ -1,7 +1,5 @@
 //! What each way to launch a graph costs on a device, measured with a small one.
 
-use std::time::Instant;
-
 use keyprint_codegen::cuda::{CudaCode, PROBE_SLOTS};
 
 use super::way::{Asked, Cost, Costs, Way};
@@ -9,10 +7,10 @@ use crate::device::Device;
 use crate::error::CudaError;
 use crate::memory::DeviceMemory;
 use crate::program::{Outcome, Program};
-use crate::stream::Stream;
+use crate::stream::{Event, Stream};
 
 /// Turns that are timed together, of few elements and of many.
-const TURNS: u32 = 24;
+const TURNS: u32 = 48;
 const LONG_TURNS: u32 = 4;
 
 /// Elements of small tasks: one for each thread of a few warps. Of large ones: four times as many, until turns take this
@@ -22,6 +20,11 @@ const MANY: i64 = 1 << 12;
 const MOST: i64 = 1 << 23;
 const CLEARLY: f64 = 6.0;
 
+/// Times of the same that differ by more than this were disturbed: by other work, or by a device that was asleep. How often
+/// that is tried again.
+const DISTURBED: f64 = 1.5;
+const ATTEMPTS: u32 = 4;
+
 /// How often each is timed: the shortest time is the least disturbed.
 const REPEATS: u32 = 5;
 
@@ -29,7 +32,7 @@ const REPEATS: u32 = 5;
 ///
 /// # Errors
 ///
-/// If the device fails, or waiting was called off.
+/// If the device fails, has other work at the same time, or waiting was called off.
 pub fn measure(
     device: &'static Device,
     probe: &CudaCode,
@@ -41,7 +44,7 @@ pub fn measure(
         let asked = Some(Asked::Only(way));
         let program = Program::load(device, "probe", code, Some(conditions), probe.plan.clone(), asked)?;
         let counter = DeviceMemory::zeroed(device, 4, Stream::OWN)?;
-        let mut runs = Runs { program: &program, counter: &counter };
+        let runs = Runs { program: &program, counter: &counter };
         if let Some(cost) = runs.cost(way)? {
             costs.0[way as usize] = cost;
         }
@@ -56,14 +59,30 @@ struct Runs<'p> {
 
 impl Runs<'_> {
     /// What a way costs; nothing if there is no such way here.
-    fn cost(&mut self, way: Way) -> Result<Option<Cost>, CudaError> {
+    fn cost(&self, way: Way) -> Result<Option<Cost>, CudaError> {
         let few = self.memory(FEW)?;
         self.time(&few, FEW, 1)?;
         if self.program.last_choice().is_none_or(|choice| choice.way != way) {
             return Ok(None);
         }
-        let once = self.time(&few, FEW, 1)?;
-        let turn = self.turn(&few, FEW, TURNS, once)?;
+        let mut seen = (0.0, 0.0);
+        for _ in 0..ATTEMPTS {
+            let (cost, turns) = self.attempt(&few)?;
+            if turns.0.max(turns.1) <= turns.0.min(turns.1) * DISTURBED {
+                return Ok(Some(cost));
+            }
+            seen = turns;
+        }
+        Err(CudaError::Other(format!(
+            "the device has other work: a turn took {:.0} ns and {:.0} ns",
+            seen.0, seen.1
+        )))
+    }
+
+    /// Times a way; also returns the nanoseconds of a short turn at the beginning and at the end.
+    fn attempt(&self, few: &DeviceMemory) -> Result<(Cost, (f64, f64)), CudaError> {
+        let once = self.time(few, FEW, 1)?;
+        let turn = self.turn(few, FEW, TURNS, once)?;
         let (mut count, mut longer) = (MANY, turn);
         while longer < turn * CLEARLY && count < MOST {
             count *= 4;
@@ -72,13 +91,15 @@ impl Runs<'_> {
             let once = self.time(&many, count, 1)?;
             longer = self.turn(&many, count, LONG_TURNS, once)?;
         }
+        let again = self.turn(few, FEW, TURNS, once)?;
         let plan = &self.program.plan;
         let work: u64 = plan.tasks.iter().filter(|task| !task.counts.is_empty()).map(|task| task.cost).sum();
-        Ok(Some(Cost {
+        let cost = Cost {
             launch: (once - turn).max(1.0),
             task: turn / plan.tasks.len() as f64,
             work: (longer - turn).max(0.0) / (work as f64 * count as f64),
-        }))
+        };
+        Ok((cost, (turn, again)))
     }
 
     fn memory(&self, count: i64) -> Result<DeviceMemory, CudaError> {
@@ -103,11 +124,12 @@ impl Runs<'_> {
             for (at, value) in PROBE_SLOTS.into_iter().zip(given) {
                 slots[at] = value;
             }
-            let begun = Instant::now();
+            let begun = Event::timed(device, Stream::OWN)?;
             // SAFETY: the slots are those of the graph, and its arrays are here until it is done.
             let outcome = unsafe { self.program.launch(&mut slots, &mut [], Stream::OWN, || Box::new(()))? };
+            let ended = Event::timed(device, Stream::OWN)?;
             device.wait_for(Stream::OWN)?;
-            shortest = shortest.min(begun.elapsed().as_secs_f64() * 1e9);
+            shortest = shortest.min(f64::from(ended.since(&begun)?) * 1e6);
             if !matches!(outcome, Outcome::Done) {
                 return Err(CudaError::Other("a graph that is timed was refused".to_owned()));
             }
