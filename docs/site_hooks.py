@@ -1,4 +1,4 @@
-"""What the site needs beyond Markdown: the benchmark report as a page, and the roles of docstrings as code."""
+"""What the site needs beyond Markdown: the benchmark reports as pages, and the roles of docstrings as code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ BENCH = Path(__file__).parent.parent / "bench"
 
 
 def on_files(files, config):
-    """Add the report of the benchmarks, and its plots: they are written beside the benchmarks."""
-    report = (BENCH / "report.md").read_text()
-    files.append(File.generated(config, "benchmarks.md", content=report))
+    """Add the reports of the benchmarks, and their plots: they are written beside the benchmarks."""
+    for report, page in (("report.md", "benchmarks.md"), ("gpu.md", "benchmarks-gpu.md")):
+        files.append(File.generated(config, page, content=(BENCH / report).read_text()))
     for plot in sorted((BENCH / "plots").glob("*.svg")):
         files.append(File.generated(config, f"plots/{plot.name}", abs_src_path=str(plot)))
     return files

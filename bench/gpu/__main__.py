@@ -81,14 +81,17 @@ def main() -> None:
     if "launches" in parts:
         launches.measure(table, build_floor("floor"))
     out = Path(os.environ.get("OUT", HERE.parent))
+    pictures = ""
     if "graphs" in parts:
         sizes = graphs.measure(table, build_floor("graphs"))
         title = "A turn of three tasks, by elements (microseconds)"
-        (out / "turns.svg").write_text(plots.lines(title, sizes))
+        (out / "plots").mkdir(exist_ok=True)
+        (out / "plots" / "turns.svg").write_text(plots.lines(title, sizes))
+        pictures = f"![{title}](plots/turns.svg)\n\n"
     if "kernels" in parts:
         kernels.measure(table, build_floor("floor"))
     head = textwrap.fill(f"{head}; {datetime.date.today()}.", 100)
-    (out / "gpu.md").write_text(f"# On a GPU\n\n{head}\n\n{table.text()}\n")
+    (out / "gpu.md").write_text(f"# On a GPU\n\n{head}\n\n{pictures}{table.text()}\n")
 
 
 if __name__ == "__main__":

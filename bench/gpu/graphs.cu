@@ -70,17 +70,82 @@ cudaGraphExec_t ready(cudaGraph_t graph) {
   return exec;
 }
 
-cudaGraphExec_t ten_tasks(float *x, int n) {
-  cudaGraph_t graph;
-  cudaGraphCreate(&graph, 0);
-  cudaGraphNode_t last;
-  for (int at = 0; at < 10; ++at) {
-    float add = (float)at;
-    void *arguments[] = {&x, &n, &add};
-    last = kernel_node(graph, at ? &last : nullptr, (void *)task, blocks_of(n, 256), 256, arguments);
-  }
-  return ready(graph);
+// What a launch is given, as a kernel of Keyprint is.
+struct Slots {
+  unsigned long long w[8];
+};
+
+__global__ void store(const Slots given, Slots *stored) {
+  if (threadIdx.x < 8) stored->w[threadIdx.x] = given.w[threadIdx.x];
 }
+
+__global__ void stored_task(const Slots *stored, float add) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float *x = (float *)stored->w[0];
+  if (i < (int)stored->w[1]) x[i] = x[i] * 0.5f + add;
+}
+
+__global__ void block_of_ten(const Slots given) {
+  float *x = (float *)given.w[0];
+  for (int at = 0; at < 10; ++at) {
+    for (int i = threadIdx.x; i < (int)given.w[1]; i += blockDim.x) x[i] = x[i] * 0.5f + (float)at;
+    __syncthreads();
+  }
+}
+
+// Ten tasks as a graph: for the arrays that it was made with; for others, which its first node stores; and as one kernel
+// of one block, for others.
+struct Ten {
+  enum Way { SAME, OTHERS, BLOCK };
+  static constexpr int ARRAYS = 4;
+  Way way;
+  int n;
+  float *arrays[ARRAYS];
+  Slots *stored = zeros<Slots>(1);
+  cudaGraphNode_t first;
+  cudaGraphExec_t exec;
+
+  Ten(Way way, int n) : way(way), n(n) {
+    for (float *&x : arrays) x = zeros<float>(n);
+    cudaGraph_t graph;
+    cudaGraphCreate(&graph, 0);
+    Slots slots = of(0);
+    void *given[] = {&slots, &stored};
+    cudaGraphNode_t last;
+    if (way != SAME) last = first = kernel_node(graph, nullptr, function(), 1, threads(), given);
+    for (int at = 0; at < 10 && way != BLOCK; ++at) {
+      float add = (float)at;
+      void *own[] = {&arrays[0], &n, &add}, *found[] = {&stored, &add};
+      const bool is_same = way == SAME;
+      last = kernel_node(graph, at || !is_same ? &last : nullptr, is_same ? (void *)task : (void *)stored_task,
+                         blocks_of(n, 256), 256, is_same ? own : found);
+    }
+    exec = ready(graph);
+  }
+  ~Ten() {
+    cudaDeviceSynchronize();
+    cudaGraphExecDestroy(exec);
+    for (float *x : arrays) cudaFree(x);
+    cudaFree(stored);
+  }
+  void *function() const { return way == BLOCK ? (void *)block_of_ten : (void *)store; }
+  int threads() const { return way == BLOCK ? 32 : 256; }
+  Slots of(int at) const { return {{(unsigned long long)arrays[at % ARRAYS], (unsigned long long)n}}; }
+
+  void launch(int at) {
+    if (way != SAME) {
+      Slots slots = of(at);
+      void *given[] = {&slots, &stored};
+      cudaKernelNodeParams kernel = {};
+      kernel.func = function();
+      kernel.gridDim = 1;
+      kernel.blockDim = threads();
+      kernel.kernelParams = given;
+      cudaGraphExecKernelNodeSetParams(exec, first, &kernel);
+    }
+    cudaGraphLaunch(exec, 0);
+  }
+};
 
 // A loop of a graph: returns its body.
 cudaGraph_t loop(cudaGraph_t graph, cudaGraphNode_t *after, cudaGraphConditionalHandle *handle) {
@@ -278,34 +343,27 @@ __global__ void stand(const Bodies b) {
 
 extern "C" {
 // Microseconds until the launch of a graph of ten tasks returns, so many at a time; and with a wait.
-double graph_of_ten_us(int n, int rounds, int batch) {
-  float *x = zeros<float>(n);
-  cudaGraphExec_t exec = ten_tasks(x, n);
+double graph_of_ten_us(int way, int n, int rounds, int batch) {
+  Ten ten((Ten::Way)way, n);
   std::vector<double> all;
-  for (int at = 0; at < rounds; ++at) {
+  for (int at = -1; at < rounds; ++at) {
     cudaDeviceSynchronize();
     const double begun = now();
-    for (int k = 0; k < batch; ++k) cudaGraphLaunch(exec, 0);
-    all.push_back((now() - begun) / batch * 1e6);
+    for (int k = 0; k < batch; ++k) ten.launch(k);
+    if (at >= 0) all.push_back((now() - begun) / batch * 1e6);
   }
-  cudaDeviceSynchronize();
-  cudaGraphExecDestroy(exec);
-  cudaFree(x);
   return median(all);
 }
 
-double graph_of_ten_and_wait_us(int n, int rounds) {
-  float *x = zeros<float>(n);
-  cudaGraphExec_t exec = ten_tasks(x, n);
+double graph_of_ten_and_wait_us(int way, int n, int rounds) {
+  Ten ten((Ten::Way)way, n);
   std::vector<double> all;
-  for (int at = 0; at < rounds; ++at) {
+  for (int at = -1; at < rounds; ++at) {
     const double begun = now();
-    cudaGraphLaunch(exec, 0);
+    ten.launch(at + 1);
     cudaDeviceSynchronize();
-    all.push_back((now() - begun) * 1e6);
+    if (at >= 0) all.push_back((now() - begun) * 1e6);
   }
-  cudaGraphExecDestroy(exec);
-  cudaFree(x);
   return median(all);
 }
 
