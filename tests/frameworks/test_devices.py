@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -167,6 +171,74 @@ def test_a_capture():
     for _ in range(3):
         graph.replay()
     assert x.sum().item() == 14 * N
+
+
+C = kp.types.NDArray[kp.i32, 0]
+
+
+@kp.kernel(graph=True)
+def count(x: V, c: C):
+    while kp.graph.do_while(c):
+        for i in x:
+            x[i] += 1
+        for i in x:
+            x[i] *= 1
+        c[None] -= 1
+
+
+def counter(turns):
+    return torch.full((), turns, device="cuda", dtype=torch.int32)
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_a_graph_on_streams_of_torch(size):
+    x = torch.zeros(size, device="cuda")
+    count(x, counter(3))
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        slow(torch.zeros(2048, 2048, device="cuda"))
+        x.add_(1)
+        for _ in range(5):
+            count(x, counter(4))
+        x.mul_(2)
+    torch.cuda.current_stream().wait_stream(side)
+    assert x.unique().tolist() == [48]
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_a_capture_of_a_graph(size):
+    x = torch.zeros(size, device="cuda")
+    count(x, counter(3))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c = counter(5000)
+        count(x, c)
+    x.zero_()
+    for _ in range(3):
+        graph.replay()
+    assert x.unique().tolist() == [15000] and c.item() == 0
+
+
+def test_a_capture_is_not_called_off():
+    """What is interrupted was launched before; what others launch later, and maybe often, is theirs."""
+    x = torch.zeros(600, device="cuda")
+    count(x, counter(3))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c = counter(1 << 18)
+        count(x, c)
+    endless = kp.ndarray(kp.i32, (), device="cuda")
+    endless.fill(-1)
+    own = kp.ndarray(kp.f32, 600, device="cuda")
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        count(own, endless)
+        kp.sync()
+        time.sleep(10)
+    x.zero_()
+    graph.replay()
+    assert x.unique().tolist() == [1 << 18] and c.item() == 0
 
 
 def test_cupy():

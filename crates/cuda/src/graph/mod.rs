@@ -113,6 +113,10 @@ impl Graph {
             let code = unsafe { (device.driver.active_blocks)(&raw mut blocks, fused, THREADS as c_int, 0) };
             device.check("loading a graph", code)?;
         }
+        if graph.has_loops {
+            // It is not allocated while a stream records.
+            device.last_called_off()?;
+        }
         let drives = device.driver.graphs.as_ref();
         let conditions =
             match (graph.has_loops && drives.is_some_and(|driver| driver.loops.is_some()), conditions) {
@@ -156,9 +160,8 @@ impl Graph {
         self.state().last
     }
 
-    fn choose(&self, program: &Program, slots: &[u64], stream: Stream) -> Choice {
+    fn choose(&self, program: &Program, slots: &[u64], is_captured: bool) -> Choice {
         let load = Load::of(&program.plan, &self.weights, slots);
-        let is_captured = stream != Stream::OWN && program.device.is_capturing(stream);
         let open = Open { grid: self.resident > 1, nodes: self.has_nodes, is_captured };
         let mut choice = way::choose(&program.device.costs(), &load, open, self.asked);
         choice.grid = self.grid(&load, choice.way);
@@ -187,8 +190,9 @@ impl Graph {
         slots: &mut [u64],
         stream: Stream,
     ) -> Result<(), CudaError> {
-        let choice = self.choose(program, slots, stream);
-        self.number(program, slots, stream)?;
+        let is_captured = stream != Stream::OWN && program.device.is_capturing(stream);
+        let choice = self.choose(program, slots, is_captured);
+        self.number(program, slots, stream, is_captured)?;
         // SAFETY: as the caller promises.
         unsafe {
             match choice.way {
@@ -226,7 +230,7 @@ impl Graph {
         }
         let choice = *choice;
         slots[program.plan.from_slot()] = 0;
-        self.number(program, slots, Stream::OWN)?;
+        self.number(program, slots, Stream::OWN, false)?;
         if choice.way == Way::Nodes {
             let nodes = state.nodes;
             // SAFETY: as the caller promises.
@@ -242,9 +246,21 @@ impl Graph {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Numbers a launch, so that it can be called off.
-    fn number(&self, program: &Program, slots: &mut [u64], stream: Stream) -> Result<(), CudaError> {
-        let (number, stop) = if self.plan.has_loops { program.device.next_launch(stream)? } else { (0, 0) };
+    /// Numbers a launch, so that it can be called off; one that is recorded cannot: whoever did that launches it, and
+    /// maybe often.
+    fn number(
+        &self,
+        program: &Program,
+        slots: &mut [u64],
+        stream: Stream,
+        is_captured: bool,
+    ) -> Result<(), CudaError> {
+        let device = program.device;
+        let (number, stop) = match (self.plan.has_loops, is_captured) {
+            (false, _) => (0, 0),
+            (true, false) => device.next_launch(stream)?,
+            (true, true) => (u64::MAX, device.last_called_off()?),
+        };
         slots[program.plan.number_slot()] = number;
         slots[program.plan.stop_slot()] = stop;
         Ok(())
@@ -301,11 +317,11 @@ impl Graph {
             return unsafe { self.submit_fused(program, slots, Stream::OWN, grid, control) };
         };
         slots[program.plan.frame_slot()] = control;
+        let grid = Grid { blocks: (1, 1, 1), threads: (grid.1, 1) };
         if state.single.is_none() {
-            state.single = Some(Single::new(device, driver, self.fused, slots)?);
+            state.single = Some(Single::new(device, driver, self.fused, grid, slots)?);
         }
         let Some(single) = &state.single else { return Ok(()) };
-        let grid = Grid { blocks: (1, 1, 1), threads: (grid.1, 1) };
         // SAFETY: as the caller promises.
         unsafe { single.launch(self.fused, grid, slots, Stream::OWN) }
     }

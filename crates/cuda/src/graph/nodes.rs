@@ -55,12 +55,12 @@ impl Single {
         device: &'static Device,
         driver: &'static GraphDriver,
         function: CUfunction,
+        grid: Grid,
         slots: &mut [u64],
     ) -> Result<Self, CudaError> {
         let mut built = Built::new(device, driver)?;
-        let one = Grid { blocks: (1, 1, 1), threads: (1, 1) };
         let mut parameters = [slots.as_mut_ptr().cast::<c_void>()];
-        built.first = built.kernel(built.graph, &[], function, one, &mut parameters)?;
+        built.first = built.kernel(built.graph, &[], function, grid, &mut parameters)?;
         built.instantiate()?;
         Ok(Self(built))
     }

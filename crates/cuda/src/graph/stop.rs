@@ -43,16 +43,7 @@ impl Stops {
 impl Device {
     /// The number of the next launch of a graph with loops on a stream, and the address of that of the last one that was called off.
     pub(crate) fn next_launch(&self, stream: Stream) -> Result<(u64, u64), CudaError> {
-        let stops = &self.stops;
-        let last = match stops.last.get() {
-            Some(last) => *last,
-            None => {
-                let word = crate::mail::allocate(self, 1)?;
-                // SAFETY: it was just allocated, and lives as long as the process.
-                unsafe { word.write_volatile(0) };
-                *stops.last.get_or_init(|| word as usize)
-            }
-        };
+        let (stops, last) = (&self.stops, self.last_called_off()?);
         let number = stops.launched.fetch_add(1, Ordering::Relaxed) + 1;
         UNWAITED.with_borrow_mut(|all| {
             match all.iter_mut().find(|one| one.device == self.ordinal && one.stream == stream) {
@@ -60,7 +51,21 @@ impl Device {
                 None => all.push(Unwaited { device: self.ordinal, stream, number }),
             }
         });
-        Ok((number, last as u64))
+        Ok((number, last))
+    }
+
+    /// The address of the number of the last launch that was called off.
+    pub(crate) fn last_called_off(&self) -> Result<u64, CudaError> {
+        let last = match self.stops.last.get() {
+            Some(last) => *last,
+            None => {
+                let word = crate::mail::allocate(self, 1)?;
+                // SAFETY: it was just allocated, and lives as long as the process.
+                unsafe { word.write_volatile(0) };
+                *self.stops.last.get_or_init(|| word as usize)
+            }
+        };
+        Ok(last as u64)
     }
 
     /// Has loops of graphs that were launched end after their turn. The calling thread knows.
