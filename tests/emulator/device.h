@@ -49,6 +49,7 @@ extern "C" __attribute__((visibility("default"))) void kpe_bind(kpe_state *state
 // One for all threads of a block, which run one after the other on the host; the driver puts them aside for other blocks.
 #define __shared__ static __attribute__((section("kpe_shared")))
 #define memcpy __builtin_memcpy
+#define memset __builtin_memset
 
 template <class T> static inline T kpe_shuffle(int place, T value, kpe_u32 step) {
   const kpe_u32 own = threadIdx.y * blockDim.x + threadIdx.x;

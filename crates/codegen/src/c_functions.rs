@@ -239,6 +239,20 @@ impl CFunctions {
         })
     }
 
+    /// Whether the elements of two arrays lie between each other: the second of them begins so many bytes behind the
+    /// first, and all strides of both are multiples of one that has room for an element of each.
+    pub(crate) fn interleaved(&mut self) -> String {
+        self.add("kp_interleaved".to_owned(), |name| {
+            format!(
+                "static i32 {name}(i32 n, const i64 *sizes, const i64 *strides, i64 behind, i64 bytes, i64 other) {{\n  \
+                 i64 step = 0;\n  for (i32 k = 0; k < n; ++k) {{\n    if (sizes[k] < 2) continue;\n    \
+                 for (i64 next = strides[k]; next != 0;) {{ const i64 rest = step % next; step = next; next = rest; }}\n  }}\n  \
+                 step = __builtin_llabs(step);\n  if (step == 0) return 0;\n  \
+                 behind = (behind % step + step) % step;\n  return behind >= bytes && behind + other <= step;\n}}\n"
+            )
+        })
+    }
+
     /// One float less another.
     pub(crate) fn difference(&mut self, scalar: Scalar) -> String {
         let (t, begin) = (self.type_of(scalar), self.dialect.function());

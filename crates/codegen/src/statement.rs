@@ -206,11 +206,46 @@ impl<'k> Writer<'k> {
             }
             let [(low, high), (other_low, other_high)] = [first, second].map(|id| self.bounds_of(*id));
             let same = self.same_elements(*first, *second);
-            self.push(&format!(
-                "if (!({same}) && {low} < {other_high} && {other_low} < {high}) return {};",
-                Status::Overlap.of_array(*first)
-            ));
+            self.push(&format!("if (!({same}) && {low} < {other_high} && {other_low} < {high}) {{"));
+            self.check_between(*first, *second);
+            self.push("}");
         }
+    }
+
+    /// Elements of arrays that reach into each other must lie between each other.
+    fn check_between(&mut self, first: ArrayId, second: ArrayId) {
+        let ((mut sizes, mut strides), (more_sizes, more_strides)) =
+            (self.steps_of(first), self.steps_of(second));
+        sizes.extend(more_sizes);
+        strides.extend(more_strides);
+        let helper = self.functions.interleaved();
+        let behind = format!("(i64){} - (i64){}", self.array_name(second), self.array_name(first));
+        let [bytes, other] = [first, second].map(|id| self.bytes_of(id));
+        self.push(&format!(
+            "  const i64 sizes[] = {{{}}}, strides[] = {{{}}}; if (!{helper}({}, sizes, strides, {behind}, {bytes}, {other})) return {};",
+            sizes.join(", "),
+            strides.join(", "),
+            sizes.len(),
+            Status::Overlap.of_array(first)
+        ));
+    }
+
+    /// Bytes of an element, with lanes that are no dimensions.
+    fn bytes_of(&self, id: ArrayId) -> u32 {
+        let array = &self.kernel.arrays[id as usize];
+        array.scalar.bytes() * if array.lane_dims == 0 { array.lanes } else { 1 }
+    }
+
+    /// Sizes, and bytes from one element to the next: of all dimensions, or of them as one.
+    fn steps_of(&self, id: ArrayId) -> (Vec<String>, Vec<String>) {
+        let array = &self.kernel.arrays[id as usize];
+        let (name, all) = (self.array_name(id), array.ndim + array.lane_dims);
+        if self.slots.strides(id).next().is_some() {
+            return (0..all).map(|at| (format!("{name}_s{at}"), format!("{name}_t{at}"))).unzip();
+        }
+        let sizes: Vec<String> = (0..all).map(|at| self.size(id, at)).collect();
+        let product = if sizes.is_empty() { "1".to_owned() } else { sizes.join(" * ") };
+        (vec![product], vec![self.bytes_of(id).to_string()])
     }
 
     /// Whether two arrays are one by two names.
@@ -258,10 +293,8 @@ impl<'k> Writer<'k> {
             };
             return (format!("(i64){name}{}", far("<")), format!("(i64){name}{} + {bytes}", far(">")));
         }
-        let lanes = if array.lane_dims == 0 { array.lanes } else { 1 };
-        let sizes: Vec<String> = (0..all).map(|at| self.size(id, at)).collect();
-        let product = if sizes.is_empty() { "1".to_owned() } else { sizes.join(" * ") };
-        (format!("(i64){name}"), format!("(i64){name} + {product} * {}", bytes * lanes))
+        let (sizes, strides) = self.steps_of(id);
+        (format!("(i64){name}"), format!("(i64){name} + {} * {}", sizes[0], strides[0]))
     }
 
     // -- Blocks ----------------------------------------------------------------------------------

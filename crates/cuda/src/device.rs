@@ -11,6 +11,7 @@ use crate::error::{CudaError, is_fatal, words};
 use crate::graph::stop::Stops;
 use crate::graph::way::Costs;
 use crate::mail::{Failed, Mailbox, Pending};
+use crate::retire::Retired;
 
 /// More devices than this are not looked at.
 const MOST_DEVICES: usize = 64;
@@ -51,6 +52,8 @@ pub struct Device {
     /// How many launches were made on streams of others, and up to which of them everything was waited for.
     pub(crate) elsewhere: AtomicU64,
     pub(crate) waited_elsewhere: AtomicU64,
+    /// What is given back later.
+    pub(crate) retired: Mutex<Vec<Retired>>,
     /// Whether others know addresses of arrays of our own: they may be at work on them.
     pub(crate) is_shared: AtomicBool,
     /// Whether blocks of one launch can wait for each other.
@@ -218,6 +221,7 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         mailboxes: Mutex::new(Vec::new()),
         elsewhere: AtomicU64::new(0),
         waited_elsewhere: AtomicU64::new(0),
+        retired: Mutex::new(Vec::new()),
         is_shared: AtomicBool::new(false),
         has_cooperation: attribute(driver, handle, COOPERATION).is_ok_and(|has| has != 0),
         stops: Stops::default(),

@@ -9,7 +9,6 @@ use keyprint_runtime::failure::{self, Number};
 use keyprint_runtime::output::{self, Piece};
 
 use crate::device::Device;
-use crate::driver::if_open;
 use crate::error::CudaError;
 
 /// Mailboxes without room for prints have this many words.
@@ -146,13 +145,11 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        let Some(_driver) = if_open() else { return };
-        let Ok(_entered) = self.device.enter() else { return };
-        // SAFETY: allocated when this was made. Nothing that may write to it is left.
-        unsafe {
-            (self.device.driver.synchronize)();
-            (self.device.driver.free_host)(self.words.cast());
-        }
+        let (device, words) = (self.device, self.words as usize);
+        device.retire(move || {
+            // SAFETY: allocated when this was made. Nothing that may write to it is left.
+            unsafe { (device.driver.free_host)(words as *mut std::ffi::c_void) };
+        });
     }
 }
 

@@ -11,7 +11,6 @@ use keyprint_codegen::cuda::{LaunchPlan, Step, TaskPlan};
 use keyprint_runtime::{failure, random};
 
 use crate::device::Device;
-use crate::driver::if_open;
 use crate::error::CudaError;
 use crate::graph::Graph;
 use crate::graph::way::{Asked, Choice, Way, Why};
@@ -418,18 +417,14 @@ fn too_many() -> CudaError {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if if_open().is_none() {
-            return;
-        }
-        let Ok(_entered) = self.device.enter() else { return };
-        // SAFETY: loaded when this was made, and nothing runs it any more.
-        unsafe {
-            (self.device.driver.synchronize)();
-            if let Some(graph) = self.graph.take() {
-                graph.unload(self.device);
+        let (device, module, graph) = (self.device, self.module as usize, self.graph.take());
+        device.retire(move || {
+            if let Some(graph) = graph {
+                graph.unload(device);
             }
-            (self.device.driver.unload_module)(self.module);
-        }
+            // SAFETY: loaded when this was made, and nothing runs it any more.
+            unsafe { (device.driver.unload_module)(module as CUmodule) };
+        });
     }
 }
 

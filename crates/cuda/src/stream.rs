@@ -65,6 +65,19 @@ impl Event {
         self.handle
     }
 
+    /// Whether its stream has got to it; nobody waits.
+    pub(crate) fn has_happened(&self) -> bool {
+        // SAFETY: the event exists.
+        unsafe { (self.device.driver.query_event)(self.handle) == 0 }
+    }
+
+    /// Has a stream wait for it.
+    pub(crate) fn is_before(&self, later: Stream) -> Result<(), CudaError> {
+        // SAFETY: both exist.
+        let code = unsafe { (self.device.driver.wait_for_event)(later.handle(), self.handle, 0) };
+        self.device.check("ordering streams", code)
+    }
+
     /// One that says when the stream got to it.
     pub(crate) fn timed(device: &'static Device, stream: Stream) -> Result<Self, CudaError> {
         Self::record(device, stream, 0)
@@ -103,10 +116,7 @@ impl Device {
         if later == earlier {
             return Ok(());
         }
-        let event = Event::record(self, earlier, WITHOUT_TIME)?;
-        // SAFETY: both exist.
-        let code = unsafe { (self.driver.wait_for_event)(later.handle(), event.handle, 0) };
-        self.check("ordering streams", code)
+        Event::on(self, earlier)?.is_before(later)
     }
 
     /// Whether what is put on a stream is recorded rather than run.

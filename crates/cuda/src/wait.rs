@@ -103,6 +103,7 @@ impl Device {
         let launched = self.elsewhere.load(Ordering::Acquire);
         if self.waited_elsewhere.load(Ordering::Acquire) >= launched {
             self.wait_for(Stream::OWN)?;
+            self.give_back_retired();
             return self.check_called_off(None);
         }
         let (send, receive) = channel();
@@ -120,6 +121,7 @@ impl Device {
         };
         waited?;
         self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
+        self.give_back_retired();
         self.check_called_off(None)
     }
 

@@ -175,6 +175,9 @@ fn elements_of_an_iteration_are_its_own_beside_sums() {
          )
          )",
     );
+    // Nothing becomes plain: they may overlap.
+    let text = "def f(x, c):\n    for i in x:\n        x[i] = 1.0\n        c[()] += i\n";
+    assert_eq!(kernel(&[("f", text)]).noalias, []);
     // `y` may be `x` by another name.
     check(
         &[("f", "def f(x, y):\n    for i in x:\n        x[i] += 1.0\n        y[0] += 2.0\n")],

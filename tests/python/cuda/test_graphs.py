@@ -146,6 +146,8 @@ class Graphs:
         # What keeps what it is made of goes first.
         for _ in range(3):
             gc.collect()
+        # It is given back when nothing can use it any more, which is seen here.
+        kp.sync()
         return self._left.value
 
 
@@ -412,6 +414,138 @@ print(x.to_numpy()[0], inner.to_numpy())
 def test_threads_are_told_that_their_launch_was_called_off(run, way):
     done = run(endless(OTHERS_INTERRUPTED, way, False))
     assert (done.stdout, done.stderr) == ("interrupted\n['called-off']\n2 77\n", "")
+
+
+SHORT = (
+    ENDLESS
+    + """
+@kp.kernel(graph=WAY)
+def short(x: X, c: Number):
+    while kp.graph.do_while(c):
+        for i in x:
+            x[i] += 1
+        c[None] -= 1
+
+y, one = kp.ndarray(kp.i32, 8), kp.ndarray(kp.i32, ())
+one.fill(3)
+short(y, one)
+one.fill(3)
+kp.sync()
+
+def told():
+    try:
+        kp.sync()
+        return "done"
+    except kp.KernelRuntimeError as error:
+        return error.code
+
+def interrupted():
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        kp.sync()
+        time.sleep(10)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+)
+
+EARLIER_CALLED_OFF = (
+    SHORT
+    + """
+def other():
+    k(x, c, inner)
+    launched.set()
+    go.wait()
+    short(y, one)
+    print(told(), y.to_numpy()[0], told())
+
+launched, go = threading.Event(), threading.Event()
+thread = threading.Thread(target=other)
+thread.start()
+launched.wait()
+interrupted()
+go.set()
+thread.join()
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["block", "grid", "nodes"])
+def test_threads_are_told_of_earlier_launches(run, way):
+    done = run(endless(EARLIER_CALLED_OFF, way, False))
+    assert (done.stdout, done.stderr) == ("interrupted\ncalled-off 6 done\n", "")
+
+
+DONE_BEFORE = (
+    SHORT
+    + """
+def other():
+    short(y, one)
+    launched.set()
+    go.wait()
+    print(told(), y.to_numpy()[0])
+
+launched, go = threading.Event(), threading.Event()
+thread = threading.Thread(target=other)
+thread.start()
+launched.wait()
+kp.sync()
+k(x, c, inner)
+interrupted()
+go.set()
+thread.join()
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["block", "grid", "nodes"])
+def test_what_was_done_before_was_not_called_off(run, way):
+    done = run(endless(DONE_BEFORE, way, False))
+    assert (done.stdout, done.stderr) == ("interrupted\ndone 6\n", "")
+
+
+BUILT_MEANWHILE = (
+    SHORT
+    + """
+import gc
+
+rows = [(kp.ndarray(kp.i32, 257 * at), kp.ndarray(kp.i32, ())) for at in range(40)]
+for _, count in rows:
+    count.fill(2)
+
+@kp.kernel(graph=WAY)
+def late(x: X, c: Number):
+    while kp.graph.do_while(c):
+        for i in x:
+            x[i] += 2
+        c[None] -= 1
+
+k(x, c, inner)
+# Nothing of this waits for the loop: other grids, more of them than are kept, kernels that go, graphs that are shown.
+for row, count in rows:
+    short(row, count)
+    print(end=short.graph().launch.way[0])
+late(y, one)
+del late
+gc.collect()
+print()
+interrupted()
+kp.sync()
+# They were called off with it, after a turn or after all: whole turns each.
+for row, count in rows:
+    assert (row.to_numpy() == 2 - count.to_numpy()).all() and count.to_numpy() in (0, 1)
+    row.fill(0), count.fill(2)
+    short(row, count)
+    assert (row.to_numpy() == 2).all()
+print("right")
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["block", "grid", "nodes"])
+def test_nothing_but_waiting_waits_for_a_loop(run, way):
+    done = run(endless(BUILT_MEANWHILE, way, False))
+    assert (done.stdout, done.stderr) == (f"{way[0] * 40}\ninterrupted\nright\n", "")
 
 
 # -- What goes wrong -------------------------------------------------------------------------------

@@ -204,6 +204,31 @@ def test_a_loop_of_a_large_task_uses_all_threads():
     np.testing.assert_array_equal(x, expected)
 
 
+@kp.kernel(graph=True)
+def with_variables(x: Vector, left: Number):
+    while kp.graph.do_while(left):
+        if x[0] % 2 == 0:
+            z = x[1] + 1
+            x[2] += z
+        v = kp.Vector([0, 0])
+        if x[0] > 1:
+            v[1] += x[0]
+        for i in x:
+            x[i] += 1 + v[1]
+        left[None] -= 1
+
+
+def test_each_turn_has_variables_of_its_own():
+    x, left = zeros(), number(4)
+    with_variables(x, left)
+    expected = np.zeros(5, np.int64)
+    for _ in range(4):
+        if expected[0] % 2 == 0:
+            expected[2] += expected[1] + 1
+        expected += 1 + (expected[0] if expected[0] > 1 else 0)
+    np.testing.assert_array_equal(x, expected)
+
+
 @pytest.mark.cpu  # A device has its own copies of arrays of the host.
 def test_other_threads_run_meanwhile():
     @kp.kernel(graph=True)

@@ -192,6 +192,35 @@ def test_a_sum_into_an_element_that_an_iteration_changes_is_refused():
 
 
 @kp.kernel
+def stores_beside_a_sum(x: Ints, y: Ints, total: Int):
+    for i in range(x.shape[0]):
+        x[i] = i
+        y[i] = 2 * i
+        total[()] += i
+
+
+def test_stores_beside_a_sum_may_be_anywhere():
+    """Nothing becomes plain that was not: arrays need not be apart."""
+    numbers, total = np.zeros((100, 3), np.int32), np.array(0, np.int32)
+    stores_beside_a_sum(numbers[:, 0], numbers[:, 1], total)
+    assert np.array_equal(numbers[:, 0], np.arange(100)) and np.array_equal(numbers[:, 1], 2 * np.arange(100))
+    assert total == 4950 and not numbers[:, 2].any()
+    stores_beside_a_sum(numbers[:, 0], numbers[:, 2], numbers[0, 1:2].reshape(()))
+    assert numbers[0, 1] == 4950
+
+
+def test_elements_that_lie_between_those_of_others_are_apart():
+    numbers, other = np.zeros((100, 3), np.int32), np.array(0, np.int32)
+    beside_sums(numbers[:, 0], numbers[:, 2], numbers[7, 1:2].reshape(()), other)
+    assert (numbers[:, 0] == 3).all() and (numbers[:, 2] == 6).all()
+    assert numbers[7, 1] == 300 and other == 500 and numbers[:, 1].sum() == 300
+    beside_sums(numbers[::2, 0], numbers[50:0:-1, 1], other, other)
+    for x, y in ((numbers[:, 0], numbers[::2, 0]), (numbers[:50, 0], numbers.reshape(-1)[:50])):
+        with pytest.raises(kp.KernelRuntimeError, match="overlap"):
+            beside_sums(x, y, other, other)
+
+
+@kp.kernel
 def by_two_names(x: Ints, y: Ints):
     for i in x:
         x[i] += 1

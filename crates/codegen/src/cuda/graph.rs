@@ -84,7 +84,7 @@ impl Writer<'_> {
             "kp_g->from = (u32){slots}[{from}]; kp_g->skip = {slots}[{from}] != 0; kp_g->ended = 0;"
         ));
         self.push(&format!(
-            "kp_g->looked = 0; kp_g->number = {slots}[{number}]; kp_g->stop = (const u64 *){slots}[{stop}];"
+            "kp_g->looked = 0; kp_g->number = {slots}[{number}]; kp_g->stop = (volatile u64 *){slots}[{stop}];"
         ));
         self.level -= 1;
         self.push("}");
@@ -224,11 +224,15 @@ pub(crate) fn control(plan: &LaunchPlan) -> String {
     let slots = plan.slots_of_tasks();
     let _ = writeln!(
         text,
-        "struct kp_control {{ u32 from, skip, ended, unused; u64 looked, number; const u64 *stop; kp_meeting meeting; u64 reserved; u64 w[{slots}];{frame} }};"
+        "struct kp_control {{ u32 from, skip, ended, unused; u64 looked, number; volatile u64 *stop; kp_meeting meeting; u64 reserved; u64 w[{slots}];{frame} }};"
     );
     text.push_str(GRAPH);
     text
 }
+
+/// In how many places devices say which launches they ended because they were called off, behind the number up to which
+/// they were.
+pub const CALLED_OFF: usize = 1024;
 
 const HEAD: &str = r"
 struct kp_meeting { u32 arrived, unused; i32 said[2]; };
@@ -268,6 +272,12 @@ static __device__ __forceinline__ i32 kp_enters(const kp_control *c, u32 first, 
 static __device__ __forceinline__ i32 kp_goes_on(const u64 *w, u32 slot, i32 is_over) {
   return !is_over && *(const i32 *)w[slot] != 0;
 }
+static __device__ __forceinline__ bool kp_called_off(volatile u64 *stop, u64 number) {
+  if (stop[0] < number) return false;
+  stop[1 + number % 1024] = number;
+  __threadfence_system();
+  return true;
+}
 struct kp_patience { i64 looked, last; u32 left; };
 static __device__ __forceinline__ i32 kp_look(const u64 *w, u32 number, u32 stop, bool leads, i32 value, kp_patience &p) {
   const i64 now = clock64();
@@ -275,7 +285,7 @@ static __device__ __forceinline__ i32 kp_look(const u64 *w, u32 number, u32 stop
   p.last = now;
   if (value == 0 || now - p.looked < 1LL << 25) return value;
   p.looked = now;
-  return *(const volatile u64 *)w[stop] >= w[number] ? 2 : 1;
+  return kp_called_off((volatile u64 *)w[stop], w[number]) ? 2 : 1;
 }
 extern "C" __global__ void __launch_bounds__(1) kp_ask_again(kp_control *const c, u32 slot, volatile u32 *said) {
   *said = *(const i32 *)c->w[slot] != 0 && !c->ended;
@@ -292,7 +302,7 @@ pub const CONDITIONS: &str = r#"
 typedef int i32;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-struct kp_control { u32 from, skip, ended, unused; u64 looked, number; const u64 *stop; u64 meeting[2]; u64 reserved; u64 w[1]; };
+struct kp_control { u32 from, skip, ended, unused; u64 looked, number; volatile u64 *stop; u64 meeting[2]; u64 reserved; u64 w[1]; };
 #ifdef __CUDACC_RTC__
 extern "C" __device__ void cudaGraphSetConditional(u64 handle, u32 value);
 static __device__ __forceinline__ u64 kp_now() { u64 now; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); return now; }
@@ -307,7 +317,12 @@ extern "C" __global__ void __launch_bounds__(1) kp_again(kp_control *const c, u6
   const u64 now = kp_now();
   if (goes_on && now - c->looked > 20000000) {
     c->looked = now;
-    if (*(const volatile u64 *)c->stop >= c->number) { c->ended = 1; goes_on = 0; }
+    if (c->stop[0] >= c->number) {
+      c->stop[1 + c->number % 1024] = c->number;
+      __threadfence_system();
+      c->ended = 1;
+      goes_on = 0;
+    }
   }
   cudaGraphSetConditional(handle, goes_on);
 }
@@ -335,6 +350,13 @@ mod tests {
         ir::verify(&kernel).unwrap();
         let text = crate::cuda::generate_cuda(&kernel).text;
         text[text.find("void kp_part0").unwrap()..].to_owned()
+    }
+
+    #[test]
+    fn devices_know_how_many_places_there_are() {
+        for text in [super::GRAPH, super::CONDITIONS] {
+            assert!(text.contains(&format!("number % {}] = ", super::CALLED_OFF)));
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod split;
 mod task;
 
 pub(crate) use bins::Bins;
-pub use graph::CONDITIONS;
+pub use graph::{CALLED_OFF, CONDITIONS};
 pub use plan::{
     Check, Count, Extent, GraphPlan, LaunchPlan, MailPlan, Op, PiecePlan, Place, PrintPart, Step, TaskPlan,
 };

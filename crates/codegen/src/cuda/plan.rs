@@ -408,6 +408,32 @@ impl Extent {
         false
     }
 
+    /// Sizes, and bytes from one element to the next: of all dimensions, or of them as one.
+    fn steps(&self, slots: &[u64]) -> Vec<(i64, i64)> {
+        let sizes = self.sizes(slots);
+        if self.strides.is_empty() {
+            return vec![(sizes.iter().product(), i64::from(self.bytes))];
+        }
+        sizes.into_iter().zip(self.strides(slots)).collect()
+    }
+
+    /// Whether the elements of two arrays lie between each other: all strides of both are multiples of one that has room
+    /// for an element of each.
+    fn is_between(&self, other: &Self, slots: &[u64]) -> bool {
+        let mut step = 0i64;
+        for (size, stride) in self.steps(slots).into_iter().chain(other.steps(slots)) {
+            let mut next = if size < 2 { 0 } else { stride };
+            while next != 0 {
+                (step, next) = (next, step % next);
+            }
+        }
+        let behind = other.address.of(slots).wrapping_sub(self.address.of(slots));
+        step != 0 && {
+            let behind = behind.rem_euclid(step.abs());
+            behind >= i64::from(self.bytes) && behind + i64::from(other.bytes) <= step.abs()
+        }
+    }
+
     fn is_same(&self, other: &Self, slots: &[u64]) -> bool {
         self.address.of(slots) == other.address.of(slots)
             && self.sizes(slots) == other.sizes(slots)
@@ -443,7 +469,8 @@ impl Check {
                     return None;
                 }
                 let ((low, high), (other_low, other_high)) = (first.bounds(slots), second.bounds(slots));
-                (low < other_high && other_low < high).then_some((crate::Status::Overlap, first.array))
+                let reaches = low < other_high && other_low < high;
+                (reaches && !first.is_between(second, slots)).then_some((crate::Status::Overlap, first.array))
             }
         }
     }
@@ -512,6 +539,17 @@ mod tests {
         // Backwards: from 1036 down to 1000.
         assert!(!apart(extent(0, 0, &[10], &[-4]), Some(plain(1)), &[1036, 1000]));
         assert!(apart(extent(0, 0, &[10], &[-4]), Some(plain(1)), &[1036, 1040]));
+        // Columns of a matrix, from either side, and one element between those of a column.
+        let column = |slot: usize, stride| extent(slot as u32, slot, &[10], &[stride]);
+        assert!(apart(column(0, 12), Some(column(1, 12)), &[1000, 1004]));
+        assert!(apart(column(0, 12), Some(column(1, -24)), &[1000, 1112]));
+        assert!(apart(column(0, 12), Some(extent(1, 1, &[1], &[])), &[1000, 1016]));
+        assert!(apart(extent(1, 1, &[], &[]), Some(column(0, 12)), &[1000, 1016 - 4 * 12]));
+        assert!(!apart(column(0, 12), Some(column(1, 12)), &[1000, 1012]));
+        assert!(!apart(column(0, 12), Some(column(1, 12)), &[1000, 1002]));
+        assert!(!apart(column(0, 12), Some(column(1, 12)), &[1000, 1010]));
+        assert!(!apart(column(0, 12), Some(column(1, 8)), &[1000, 1004]));
+        assert!(!apart(column(0, 12), Some(plain(1)), &[1000, 1004]));
         assert!(apart(extent(0, 0, &[2, 3], &[12, 4]), None, &[1000]));
         assert!(!apart(extent(0, 0, &[2, 3], &[4, 4]), None, &[1000]));
         assert!(!apart(extent(0, 0, &[5], &[0]), None, &[1000]));

@@ -2,6 +2,7 @@
 
 use keyprint_codegen::cuda::{CudaCode, PROBE_SLOTS};
 
+use super::stop::unnoticed;
 use super::way::{Asked, Cost, Costs, Way};
 use crate::device::Device;
 use crate::error::CudaError;
@@ -34,6 +35,15 @@ const REPEATS: u32 = 5;
 ///
 /// If the device fails, has other work at the same time, or waiting was called off.
 pub fn measure(
+    device: &'static Device,
+    probe: &CudaCode,
+    code: &[u8],
+    conditions: &[u8],
+) -> Result<Costs, CudaError> {
+    unnoticed(|| measure_all(device, probe, code, conditions))
+}
+
+fn measure_all(
     device: &'static Device,
     probe: &CudaCode,
     code: &[u8],

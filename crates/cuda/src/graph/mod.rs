@@ -65,6 +65,7 @@ struct Conditions {
 
 #[derive(Default)]
 struct State {
+    /// The one that was launched last comes last.
     graphs: Vec<Nodes>,
     /// What tasks of one kernel share, on our own stream.
     control: Option<DeviceMemory>,
@@ -74,8 +75,18 @@ struct State {
     /// Whether that launch was one on our own stream which can be done again, what decided about it, by slot.
     can_repeat: bool,
     decided: Vec<(usize, u64)>,
-    /// The CUDA graph of that launch.
-    nodes: usize,
+}
+
+impl State {
+    /// Takes note of a launch, and of what decided about it.
+    fn note(&mut self, choice: Choice, deciding: &[usize], slots: &[u64], stream: Stream) {
+        self.last = Some(choice);
+        self.can_repeat = stream == Stream::OWN && choice.way != Way::Host;
+        self.decided.clear();
+        if self.can_repeat {
+            self.decided.extend(deciding.iter().map(|at| (*at, slots[*at])));
+        }
+    }
 }
 
 fn function(device: &Device, module: CUmodule, name: &CStr) -> Result<CUfunction, CudaError> {
@@ -115,8 +126,14 @@ impl Graph {
         }
         if graph.has_loops {
             // It is not allocated while a stream records.
-            device.last_called_off()?;
+            device.stop_words()?;
         }
+        let [store, ask_again, ask_enter] = [c"kp_store", c"kp_ask_again", c"kp_ask_enter"];
+        let (store, ask_again, ask_enter) = (
+            function(device, module, store)?,
+            function(device, module, ask_again)?,
+            function(device, module, ask_enter)?,
+        );
         let drives = device.driver.graphs.as_ref();
         let conditions =
             match (graph.has_loops && drives.is_some_and(|driver| driver.loops.is_some()), conditions) {
@@ -124,10 +141,10 @@ impl Graph {
                 _ => None,
             };
         Ok(Self {
-            store: function(device, module, c"kp_store")?,
+            store,
             fused,
-            ask_again: function(device, module, c"kp_ask_again")?,
-            ask_enter: function(device, module, c"kp_ask_enter")?,
+            ask_again,
+            ask_enter,
             has_nodes: drives.is_some() && (!graph.has_loops || conditions.is_some()),
             conditions,
             resident: blocks.max(0) as u32 * device.multiprocessors,
@@ -193,20 +210,32 @@ impl Graph {
         let is_captured = stream != Stream::OWN && program.device.is_capturing(stream);
         let choice = self.choose(program, slots, is_captured);
         self.number(program, slots, stream, is_captured)?;
+        let mut evicted = None;
         // SAFETY: as the caller promises.
         unsafe {
             match choice.way {
-                Way::Block | Way::Grid => self.launch_fused(program, slots, stream, choice.grid)?,
-                Way::Nodes => self.launch_nodes(program, slots, stream)?,
-                Way::Host => self.launch_on_host(program, slots, stream)?,
+                Way::Host => {
+                    self.launch_on_host(program, slots, stream)?;
+                    self.state().note(choice, &self.deciding, slots, stream);
+                }
+                Way::Nodes => {
+                    let mut state = self.state();
+                    evicted = self.launch_nodes(program, slots, stream, &mut state)?;
+                    state.note(choice, &self.deciding, slots, stream);
+                }
+                Way::Block | Way::Grid if stream == Stream::OWN => {
+                    let mut state = self.state();
+                    self.launch_fused_here(program, slots, choice.grid, &mut state)?;
+                    state.note(choice, &self.deciding, slots, stream);
+                }
+                Way::Block | Way::Grid => {
+                    self.launch_fused(program, slots, stream, choice.grid)?;
+                    self.state().note(choice, &self.deciding, slots, stream);
+                }
             }
         }
-        let mut state = self.state();
-        state.last = Some(choice);
-        state.can_repeat = stream == Stream::OWN && choice.way != Way::Host;
-        state.decided.clear();
-        if state.can_repeat {
-            state.decided.extend(self.deciding.iter().map(|at| (*at, slots[*at])));
+        if let Some(evicted) = evicted {
+            program.device.retire(move || drop(evicted));
         }
         Ok(())
     }
@@ -224,7 +253,9 @@ impl Graph {
         slots: &mut [u64],
     ) -> Result<bool, CudaError> {
         let mut state = self.state();
-        let State { last: Some(choice), can_repeat: true, decided, .. } = &*state else { return Ok(false) };
+        let State { last: Some(choice), can_repeat: true, decided, .. } = &*state else {
+            return Ok(false);
+        };
         if decided.iter().any(|(at, value)| slots[*at] != *value) {
             return Ok(false);
         }
@@ -232,9 +263,9 @@ impl Graph {
         slots[program.plan.from_slot()] = 0;
         self.number(program, slots, Stream::OWN, false)?;
         if choice.way == Way::Nodes {
-            let nodes = state.nodes;
+            let nodes = state.graphs.last_mut().expect("the graph of that launch");
             // SAFETY: as the caller promises.
-            unsafe { state.graphs[nodes].launch(self, slots, Stream::OWN)? };
+            unsafe { nodes.launch(self, slots, Stream::OWN)? };
         } else {
             // SAFETY: as the caller promises.
             unsafe { self.launch_fused_here(program, slots, choice.grid, &mut state)? };
@@ -259,13 +290,15 @@ impl Graph {
         let (number, stop) = match (self.plan.has_loops, is_captured) {
             (false, _) => (0, 0),
             (true, false) => device.next_launch(stream)?,
-            (true, true) => (u64::MAX, device.last_called_off()?),
+            (true, true) => (u64::MAX, device.stop_words()?),
         };
         slots[program.plan.number_slot()] = number;
         slots[program.plan.stop_slot()] = stop;
         Ok(())
     }
 
+    /// Launches the kernel for all tasks on a stream of others.
+    ///
     /// # Safety
     ///
     /// As for [`Self::launch`].
@@ -276,10 +309,6 @@ impl Graph {
         stream: Stream,
         grid: (u32, u32),
     ) -> Result<(), CudaError> {
-        if stream == Stream::OWN {
-            // SAFETY: as the caller promises.
-            return unsafe { self.launch_fused_here(program, slots, grid, &mut self.state()) };
-        }
         // What launches on other streams follow is not known.
         let mut own = None;
         let control = if grid.0 > 1 || self.plan.is_shared {
@@ -362,6 +391,8 @@ impl Graph {
         device.check("launching a graph", code)
     }
 
+    /// Launches the CUDA graph of grids, which is the last one then; returns one that is not kept any more.
+    ///
     /// # Safety
     ///
     /// As for [`Self::launch`].
@@ -370,24 +401,19 @@ impl Graph {
         program: &Program,
         slots: &mut [u64],
         stream: Stream,
-    ) -> Result<(), CudaError> {
+        state: &mut State,
+    ) -> Result<Option<Nodes>, CudaError> {
         let grids = program.grids(slots)?.into_iter().map(Grid::rounded).collect::<Vec<_>>();
-        let mut state = self.state();
-        let known = match state.graphs.iter().position(|nodes| nodes.grids == grids) {
-            Some(at) => at,
-            None => {
-                if state.graphs.len() == MOST_GRAPHS {
-                    state.can_repeat = false;
-                    state.graphs.remove(0);
-                }
-                let nodes = Nodes::new(program, self, grids)?;
-                state.graphs.push(nodes);
-                state.graphs.len() - 1
-            }
+        state.can_repeat = false;
+        let mut nodes = match state.graphs.iter().position(|nodes| nodes.grids == grids) {
+            Some(at) => state.graphs.remove(at),
+            None => Nodes::new(program, self, grids)?,
         };
-        state.nodes = known;
         // SAFETY: as the caller promises.
-        unsafe { state.graphs[known].launch(self, slots, stream) }
+        let launched = unsafe { nodes.launch(self, slots, stream) };
+        state.graphs.push(nodes);
+        launched?;
+        Ok((state.graphs.len() > MOST_GRAPHS).then(|| state.graphs.remove(0)))
     }
 
     /// # Safety
@@ -500,8 +526,13 @@ impl Conditions {
         // SAFETY: the code is whole, as whoever has verified it says.
         let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
         device.check("loading the loops of a graph", status)?;
-        let enter = function(device, module, c"kp_enter")?;
-        Ok(Self { module, enter, again: function(device, module, c"kp_again")? })
+        let found = function(device, module, c"kp_enter")
+            .and_then(|enter| Ok(Self { module, enter, again: function(device, module, c"kp_again")? }));
+        if found.is_err() {
+            // SAFETY: it was just loaded, and nothing runs it.
+            unsafe { (device.driver.unload_module)(module) };
+        }
+        found
     }
 }
 

@@ -17,7 +17,7 @@ use crate::driver::if_open;
 use crate::error::CudaError;
 use crate::memory::DeviceMemory;
 use crate::program::{Grid, Program};
-use crate::stream::Stream;
+use crate::stream::{Event, Stream};
 
 /// A condition begins each launch of the graph with the value that it was made with.
 const ASSIGN_DEFAULT: c_uint = 1;
@@ -41,6 +41,8 @@ pub(super) struct Nodes {
     /// The grids that its tasks have.
     pub(super) grids: Vec<Grid>,
     control: DeviceMemory,
+    /// When it can be launched on other streams than our own; nothing if it can be.
+    ready: Option<Event>,
 }
 
 /// The CUDA graph of one kernel.
@@ -89,7 +91,7 @@ impl Nodes {
         let device = program.device;
         let driver = device.driver.graphs.as_ref().expect("graphs are only built where there are some");
         let control = DeviceMemory::zeroed(device, graph.plan.control, Stream::OWN)?;
-        let mut nodes = Self { built: Built::new(device, driver)?, grids, control };
+        let mut nodes = Self { built: Built::new(device, driver)?, grids, control, ready: None };
         let mut slots = vec![0u64; program.plan.all_slots()];
         let mut control = nodes.control.address();
         let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
@@ -98,8 +100,7 @@ impl Nodes {
         let first = vec![nodes.built.first];
         nodes.pieces(program, graph, handle, &graph.plan.pieces, first, 0)?;
         nodes.built.instantiate()?;
-        // Other streams may be next.
-        device.wait_for(Stream::OWN)?;
+        nodes.ready = Some(Event::on(device, Stream::OWN)?);
         Ok(nodes)
     }
 
@@ -109,11 +110,20 @@ impl Nodes {
     ///
     /// The slots are those of the program.
     pub(super) unsafe fn launch(
-        &self,
+        &mut self,
         graph: &Graph,
         slots: &mut [u64],
         stream: Stream,
     ) -> Result<(), CudaError> {
+        if stream != Stream::OWN
+            && let Some(ready) = &self.ready
+        {
+            if ready.has_happened() {
+                self.ready = None;
+            } else {
+                ready.is_before(stream)?;
+            }
+        }
         let mut control = self.control.address();
         let mut parameters = [slots.as_mut_ptr().cast::<c_void>(), (&raw mut control).cast()];
         // SAFETY: as the caller promises.
@@ -294,9 +304,8 @@ impl Drop for Built {
             return;
         }
         let Ok(_entered) = self.device.enter() else { return };
-        // SAFETY: made when this was. Launches on any stream are done before the memory is given back.
+        // SAFETY: made when this was.
         unsafe {
-            (self.device.driver.synchronize)();
             if !self.exec.is_null() {
                 (self.driver.destroy_exec)(self.exec);
             }

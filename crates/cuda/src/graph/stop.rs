@@ -1,12 +1,14 @@
 //! How loops of graphs are called off that may never end: devices look, now and then, at the number of the last launch
-//! that nobody waits for any more.
+//! that nobody waits for any more, and say so if they ended a launch for that.
 //!
 //! Whoever interrupts a thread calls off all that was launched on the device until then. Other threads are told where they
-//! wait for a launch of theirs: what it computed is not what they asked for.
+//! wait for a launch of theirs that was ended: what it computed is not what they asked for.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use keyprint_codegen::cuda::CALLED_OFF;
 
 use crate::device::Device;
 use crate::error::CudaError;
@@ -17,62 +19,134 @@ use crate::stream::Stream;
 pub(crate) struct Stops {
     /// How many graphs with loops were launched.
     launched: AtomicU64,
-    /// The address of the number of the last of them that was called off, in memory of the host that devices read.
-    last: OnceLock<usize>,
+    /// The address of words of the host that devices know: the number of the last launch that was called off, and those
+    /// of the launches that were ended for that, each in one of so many places.
+    words: OnceLock<usize>,
 }
 
-/// A launch with loops that the calling thread has not waited for.
+/// Launches with loops that the calling thread has not waited for: from numbers, up to numbers.
 struct Unwaited {
     device: u32,
-    stream: Stream,
-    number: u64,
+    /// Nothing if there were too many streams.
+    stream: Option<Stream>,
+    numbers: Vec<(u64, u64)>,
 }
 
+/// How many streams a thread remembers, and how many rows of numbers of each.
+const MOST_STREAMS: usize = 32;
+const MOST_ROWS: usize = 64;
+
 thread_local! {
-    /// The last of each stream.
     static UNWAITED: RefCell<Vec<Unwaited>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Stops {
-    fn last(&self) -> u64 {
-        // SAFETY: allocated in `next_launch`, and never given back.
-        self.last.get().map_or(0, |word| unsafe { (*word as *const u64).read_volatile() })
+impl Unwaited {
+    fn add(&mut self, number: u64) {
+        match self.numbers.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => self.numbers.push((number, number)),
+        }
+        self.shorten();
+    }
+
+    /// Has no more rows than are remembered.
+    fn shorten(&mut self) {
+        let beyond = self.numbers.len().saturating_sub(MOST_ROWS);
+        if beyond > 0 {
+            self.numbers[beyond].0 = self.numbers[0].0;
+            self.numbers.drain(..beyond);
+        }
     }
 }
 
-impl Device {
-    /// The number of the next launch of a graph with loops on a stream, and the address of that of the last one that was called off.
-    pub(crate) fn next_launch(&self, stream: Stream) -> Result<(u64, u64), CudaError> {
-        let (stops, last) = (&self.stops, self.last_called_off()?);
-        let number = stops.launched.fetch_add(1, Ordering::Relaxed) + 1;
-        UNWAITED.with_borrow_mut(|all| {
-            match all.iter_mut().find(|one| one.device == self.ordinal && one.stream == stream) {
-                Some(one) => one.number = number,
-                None => all.push(Unwaited { device: self.ordinal, stream, number }),
-            }
-        });
-        Ok((number, last))
+impl Stops {
+    fn word(&self, at: usize) -> u64 {
+        // SAFETY: allocated in `stop_words`, with so many words, and never given back.
+        self.words.get().map_or(0, |words| unsafe { (*words as *const u64).add(at).read_volatile() })
     }
 
-    /// The address of the number of the last launch that was called off.
-    pub(crate) fn last_called_off(&self) -> Result<u64, CudaError> {
-        let last = match self.stops.last.get() {
-            Some(last) => *last,
+    /// The last launch that was called off.
+    fn last(&self) -> u64 {
+        self.word(0)
+    }
+
+    /// Whether a device has ended a launch.
+    fn has_ended(&self, number: u64) -> bool {
+        let said = self.word(1 + (number % CALLED_OFF as u64) as usize);
+        // A later one may have taken its place.
+        said >= number
+    }
+
+    /// Whether a device has ended one of these launches.
+    fn has_ended_one_of(&self, (first, last): (u64, u64)) -> bool {
+        let last = last.min(self.last());
+        // Those before were overwritten by others.
+        let first = first.max(last.saturating_sub(CALLED_OFF as u64 - 1));
+        (first..=last).any(|number| self.has_ended(number))
+    }
+}
+
+/// Does something of which the calling thread's launches know nothing.
+pub(super) fn unnoticed<T>(work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+    let before = UNWAITED.take();
+    let done = work();
+    if !matches!(done, Err(CudaError::Interrupted)) {
+        UNWAITED.set(before);
+    }
+    done
+}
+
+impl Device {
+    /// The number of the next launch of a graph with loops on a stream, and the address of what says whether it was called
+    /// off.
+    pub(crate) fn next_launch(&self, stream: Stream) -> Result<(u64, u64), CudaError> {
+        let words = self.stop_words()?;
+        let number = self.stops.launched.fetch_add(1, Ordering::Relaxed) + 1;
+        UNWAITED.with_borrow_mut(|all| {
+            let mut own = all.iter_mut().filter(|one| one.device == self.ordinal);
+            if let Some(one) = own.find(|one| one.stream == Some(stream)) {
+                return one.add(number);
+            }
+            all.push(Unwaited {
+                device: self.ordinal,
+                stream: Some(stream),
+                numbers: vec![(number, number)],
+            });
+            if all.len() > MOST_STREAMS {
+                let oldest = all.remove(0);
+                match all.iter_mut().find(|one| one.device == oldest.device && one.stream.is_none()) {
+                    Some(rest) => {
+                        rest.numbers.extend(oldest.numbers);
+                        rest.shorten();
+                    }
+                    None => all.push(Unwaited { stream: None, ..oldest }),
+                }
+            }
+        });
+        Ok((number, words))
+    }
+
+    /// The address of what says which launches were called off.
+    pub(crate) fn stop_words(&self) -> Result<u64, CudaError> {
+        let words = match self.stops.words.get() {
+            Some(words) => *words,
             None => {
-                let word = crate::mail::allocate(self, 1)?;
-                // SAFETY: it was just allocated, and lives as long as the process.
-                unsafe { word.write_volatile(0) };
-                *self.stops.last.get_or_init(|| word as usize)
+                let words = crate::mail::allocate(self, 1 + CALLED_OFF)?;
+                for at in 0..=CALLED_OFF {
+                    // SAFETY: they were just allocated, and live as long as the process.
+                    unsafe { words.add(at).write_volatile(0) };
+                }
+                *self.stops.words.get_or_init(|| words as usize)
             }
         };
-        Ok(last as u64)
+        Ok(words as u64)
     }
 
     /// Has loops of graphs that were launched end after their turn. The calling thread knows.
     pub(crate) fn call_off(&self) {
-        if let Some(last) = self.stops.last.get() {
-            // SAFETY: allocated above, and never given back; devices only read it.
-            unsafe { (*last as *mut u64).write_volatile(self.stops.launched.load(Ordering::Relaxed)) };
+        if let Some(words) = self.stops.words.get() {
+            // SAFETY: allocated above, and never given back; devices only read this one.
+            unsafe { (*words as *mut u64).write_volatile(self.stops.launched.load(Ordering::Relaxed)) };
         }
         UNWAITED.with_borrow_mut(|all| all.retain(|one| one.device != self.ordinal));
     }
@@ -82,15 +156,14 @@ impl Device {
         number <= self.stops.last()
     }
 
-    /// Says whether a launch of the calling thread was called off by another; it has been waited for. `stream` is the
-    /// one that was waited for, nothing if all were.
+    /// Says whether a launch of the calling thread was ended because another was interrupted; it has been waited for.
+    /// `stream` is the one that was waited for, nothing if all were.
     pub(crate) fn check_called_off(&self, stream: Option<Stream>) -> Result<(), CudaError> {
         let is_over = UNWAITED.with_borrow_mut(|all| {
             let mut is_over = false;
             all.retain(|one| {
-                let is_waited =
-                    one.device == self.ordinal && stream.is_none_or(|stream| one.stream == stream);
-                is_over |= is_waited && self.is_called_off(one.number);
+                let is_waited = one.device == self.ordinal && (stream.is_none() || one.stream == stream);
+                is_over |= is_waited && one.numbers.iter().any(|row| self.stops.has_ended_one_of(*row));
                 !is_waited
             });
             is_over

@@ -213,9 +213,7 @@ impl Why {
         match self {
             Self::Expected => "expected to take the least time",
             Self::Asked => "asked for",
-            Self::Captured => {
-                "the stream is being captured, and a graph with loops cannot be part of another"
-            }
+            Self::Captured => "the stream is being captured, which takes a graph as one kernel only",
             Self::OldDriver => "the driver has no graphs of this kind: loops need one of CUDA 12.4 or later",
             Self::NoCooperation => "the device cannot have blocks of threads wait for each other",
         }

@@ -67,9 +67,16 @@ fn own_elements(kernel: &mut Kernel, loop_stmt: &mut Parallel) {
         return;
     }
     let common: Vec<ArrayId> = common.iter().map(|place| place.array).collect();
-    let mut has_atomics = false;
-    loop_stmt.body.each(&mut |statement| has_atomics |= matches!(statement.kind, Kind::Atomic(_)));
-    if !has_atomics {
+    // What would become plain: arrays are not kept apart for nothing.
+    let mut has_own = false;
+    loop_stmt.body.each(&mut |statement| {
+        has_own |= matches!(
+            &statement.kind,
+            Kind::Atomic(Atomic { target: AtomicTarget::Place(place), old: None, .. })
+                if places.iter().any(|own| own.array == place.array)
+        );
+    });
+    if !has_own {
         return;
     }
     // Another iteration must not look at an element while it changes, either: it would have seen it
