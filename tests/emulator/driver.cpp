@@ -48,7 +48,7 @@ pid_t owner = 0;
 
 // -- Memory ---------------------------------------------------------------------------------------
 
-constexpr size_t PAGE = 4096, RESERVED = size_t(16) << 30;
+constexpr size_t LARGE = size_t(8) << 20, PAGE = 4096, RESERVED = size_t(16) << 30;
 char *arena = nullptr;
 size_t arena_end = 0;
 std::multimap<size_t, size_t> holes;  // Bytes, where.
@@ -818,7 +818,8 @@ Result cuMemFreeAsync(Pointer pointer, void *stream) {
   blocks.erase(block);
   return put(stream, [=] {
     Touch touch;
-    memset(arena + at, 0xdb, known.room);
+    // Protecting what nobody uses takes long, if there is much of it.
+    if (known.room < LARGE || madvise(arena + at, known.room, MADV_DONTNEED)) memset(arena + at, 0xdb, known.room);
     used_bytes[known.device] -= known.bytes;
     holes.emplace(known.room, at);
     return OK;

@@ -50,7 +50,7 @@ def copied_nvrtc(run):
 
     original = Path(emulator.build()["KEYPRINT_NVRTC"])
     directory = Path(tempfile.mkdtemp())
-    for path in original.parent.iterdir():
+    for path in filter(Path.is_file, original.parent.iterdir()):
         shutil.copy(path, directory)
     return str(directory / original.name)
 

@@ -1,8 +1,9 @@
 //! Graphs of tasks on a device: launched as one kernel, as a CUDA graph, or task by task, with loops on the host.
 //!
-//! [`way`] chooses, from how much there is to do and from what each way costs on the device, which [`measure`] finds out; [`nodes`] builds CUDA
-//! graphs; [`stop`] ends loops that nobody waits for any more; [`driver`] has what the driver knows of graphs. All ways give the same results. What is built depends on the
-//! driver and the device, and on nothing that is kept with the code.
+//! [`way`] chooses, from how much there is to do and from what each way costs on the device, which [`measure`] finds out;
+//! `nodes` builds CUDA graphs; `stop` ends loops that nobody waits for any more; `driver` has what the driver knows of
+//! graphs. All ways give the same results. What is built depends on the driver and the device, and on nothing that is kept
+//! with the code.
 
 pub(crate) mod driver;
 pub mod measure;
