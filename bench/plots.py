@@ -22,6 +22,9 @@ COLOURS = {
 #: For tools that are new: each of these is used once.
 OTHERS = ("#86bcb6", "#d37295", "#8cd17d", "#b07aa1", "#ff9d9a", "#79706e")
 
+#: Ways in which several tools do the same, in plots of lines.
+WAYS = ("block", "grid", "nodes", "host")
+
 LABELS, BARS, BAR, GAP = 310, 400, 13, 10
 
 
@@ -92,7 +95,10 @@ def chart(title: str, rows: dict[str, dict[str, float]]) -> str:
 
 
 def lines(title: str, series: dict[str, dict[float, float]]) -> str:
-    """Return a picture of lines, from numbers to numbers, both on a logarithmic scale."""
+    """Return a picture of lines, from numbers to numbers, both on a logarithmic scale.
+
+    A series is of a tool, or of a tool and what it does: ``Keyprint, grid``.
+    """
     every = [number for points in series.values() for number in points]
     values = [value for points in series.values() for value in points.values()]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
@@ -117,15 +123,18 @@ def lines(title: str, series: dict[str, dict[float, float]]) -> str:
             f'<text x="{across(number):.1f}" y="{top + height + 16}" text-anchor="middle" font-size="10">'
             f"{number:,}</text>"
         )
-    colours = iter(["#b6308b", "#e07bc0", *OTHERS] * len(series))
+    colours = dict(zip(WAYS, OTHERS, strict=False))
     for at, (name, points) in enumerate(series.items()):
-        colour = next(colours)
-        dashes = "" if name.startswith("Keyprint") else ' stroke-dasharray="5 4"'
+        # What two tools do in one way has one colour.
+        tool, _, way = name.rpartition(", ")
+        colour = colours.get(way) or COLOURS[tool or way]
+        dashes = "" if tool == "Keyprint" else ' stroke-dasharray="5 4"'
+        width_of_line = 1.6 if way in WAYS else 3
         path = " ".join(f"{across(number):.1f},{down(value):.1f}" for number, value in sorted(points.items()))
         parts.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"{dashes}/>'
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width_of_line}"{dashes}/>'
             f'<line x1="{left + width + 16}" y1="{56 + 18 * at}" x2="{left + width + 44}" y2="{56 + 18 * at}" '
-            f'stroke="{colour}" stroke-width="1.8"{dashes}/>'
+            f'stroke="{colour}" stroke-width="{width_of_line}"{dashes}/>'
             f'<text x="{left + width + 50}" y="{60 + 18 * at}">{escaped(name)}</text>'
         )
     size = f'width="{left + width + 220}" height="{top + height + 30}"'
