@@ -566,8 +566,14 @@ Result cuCtxSetCurrent(Context *context) {
 }
 Result cuCtxSynchronize() {
   wait_until_unstuck();
-  ENTER
-  return current ? drain(current->device, nullptr) : NO_CONTEXT;
+  // In pieces: others may go on meanwhile.
+  for (;; sched_yield()) {
+    ENTER
+    if (!current) return NO_CONTEXT;
+    bool is_done = true;
+    for (auto &stream : here().streams) is_done &= stream->queue.empty();
+    if (is_done || !advance()) return drain(current->device, nullptr);
+  }
 }
 
 Result cuMemGetInfo_v2(size_t *free, size_t *total) {
@@ -755,6 +761,10 @@ Result cuStreamQuery(void *stream) {
   return of(stream)->queue.empty() ? here().lost : NOT_READY;
 }
 Result cuStreamIsCapturing(void *, int *status) { return *status = 0, OK; }
+Result cuThreadExchangeStreamCaptureMode(unsigned *mode) {
+  static thread_local unsigned own = 0;
+  return std::swap(own, *mode), OK;
+}
 
 Result cuEventCreate(Event **event, unsigned) { return *event = new Event, OK; }
 Result cuEventRecord(Event *event, void *stream) {

@@ -54,6 +54,8 @@ pub struct Device {
     pub(crate) waited_elsewhere: AtomicU64,
     /// What is given back later.
     pub(crate) retired: Mutex<Vec<Retired>>,
+    /// Whether a thread waits for everything, so that it can be given back.
+    pub(crate) is_retiring: AtomicBool,
     /// Whether others know addresses of arrays of our own: they may be at work on them.
     pub(crate) is_shared: AtomicBool,
     /// Whether blocks of one launch can wait for each other.
@@ -222,6 +224,7 @@ pub fn device(ordinal: u32) -> Result<&'static Device, CudaError> {
         elsewhere: AtomicU64::new(0),
         waited_elsewhere: AtomicU64::new(0),
         retired: Mutex::new(Vec::new()),
+        is_retiring: AtomicBool::new(false),
         is_shared: AtomicBool::new(false),
         has_cooperation: attribute(driver, handle, COOPERATION).is_ok_and(|has| has != 0),
         stops: Stops::default(),
@@ -318,10 +321,15 @@ impl Device {
     }
 
     /// Gives memory back that nothing uses.
-    pub(crate) fn trim(&self) {
+    pub(crate) fn trim(&'static self) {
+        let launched = self.elsewhere.load(Ordering::Acquire);
+        // SAFETY: no arguments.
+        if unsafe { (self.driver.synchronize)() } == 0 {
+            self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
+            self.give_back_retired();
+        }
         // SAFETY: the pool belongs to the device, which is never released.
         unsafe {
-            let _ = (self.driver.synchronize)();
             let _ = (self.driver.trim_pool)(self.pool, 0);
         }
     }

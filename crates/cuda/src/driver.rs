@@ -66,6 +66,7 @@ functions! {
     query_stream = "cuStreamQuery" (CUstream);
     wait_for_event = "cuStreamWaitEvent" (CUstream, CUevent, c_uint);
     is_capturing = "cuStreamIsCapturing" (CUstream, *mut c_int);
+    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode" (*mut c_uint);
     create_event = "cuEventCreate" (*mut CUevent, c_uint);
     record_event = "cuEventRecord" (CUevent, CUstream);
     query_event = "cuEventQuery" (CUevent);

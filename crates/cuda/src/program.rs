@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
 use keyprint_codegen::Status;
@@ -57,6 +57,8 @@ pub struct Program {
     /// How its tasks are launched, if it is a graph.
     graph: Option<Graph>,
     is_plain: bool,
+    /// Whether it was launched on a stream of others.
+    was_elsewhere: AtomicBool,
 }
 
 /// A task that can be launched.
@@ -142,7 +144,9 @@ impl Program {
         let status = unsafe { (device.driver.load_module)(&raw mut module, code.as_ptr().cast()) };
         device.check("loading a kernel", status)?;
         let (name, tasks) = (name.to_owned(), Vec::new());
-        let mut program = Self { device, name, plan, module, tasks, graph: None, is_plain: false };
+        let was_elsewhere = AtomicBool::new(false);
+        let mut program =
+            Self { device, name, plan, module, tasks, graph: None, is_plain: false, was_elsewhere };
         for task in &program.plan.tasks {
             let name = CString::new(task.name.as_str())
                 .map_err(|_| CudaError::Other("a task without a name".into()))?;
@@ -341,6 +345,7 @@ impl Program {
             self.submit_tasks(slots, stream)
         };
         if stream != Stream::OWN {
+            self.was_elsewhere.store(true, Ordering::Relaxed);
             // Only now: whoever counts it waits for it.
             self.device.elsewhere.fetch_add(1, Ordering::AcqRel);
         }
@@ -418,6 +423,10 @@ fn too_many() -> CudaError {
 impl Drop for Program {
     fn drop(&mut self) {
         let (device, module, graph) = (self.device, self.module as usize, self.graph.take());
+        if *self.was_elsewhere.get_mut() {
+            // A library may have recorded it, and launch what it recorded.
+            device.elsewhere.fetch_add(1, Ordering::AcqRel);
+        }
         device.retire(move || {
             if let Some(graph) = graph {
                 graph.unload(device);

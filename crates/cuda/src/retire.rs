@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::driver::is_forked;
 use crate::stream::{Event, Stream};
 
-/// What may be left to give back. Beyond that, whoever adds to it waits: some programs never do.
+/// What may be left that streams of others may use, before a thread of its own waits for them: some programs never do.
 const MOST_RETIRED: usize = 64;
 
 /// Something to give back.
@@ -28,40 +28,71 @@ impl Device {
             return;
         }
         let Ok(_entered) = self.enter() else { return };
-        let Ok(after) = Event::on(self, Stream::OWN) else { return };
-        let elsewhere = self.elsewhere.load(Ordering::Acquire);
-        let count = {
-            let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            retired.push(Retired { after, elsewhere, give_back: Box::new(give_back) });
-            retired.len()
+        let after = {
+            let _relaxed = Relaxed::begin(self);
+            Event::on(self, Stream::OWN)
         };
-        if count > MOST_RETIRED {
-            let launched = self.elsewhere.load(Ordering::Acquire);
-            // SAFETY: no arguments.
-            if unsafe { (self.driver.synchronize)() } == 0 {
-                self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
+        let Ok(after) = after else { return };
+        let elsewhere = self.elsewhere.load(Ordering::Acquire);
+        let retired = Retired { after, elsewhere, give_back: Box::new(give_back) };
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(retired);
+        if self.give_back_retired() > MOST_RETIRED && !self.is_retiring.swap(true, Ordering::AcqRel) {
+            let wait = || {
+                // Whatever came of it.
+                let _ = self.wait_for_others();
+                self.is_retiring.store(false, Ordering::Release);
+                self.give_back_retired();
+            };
+            if std::thread::Builder::new().spawn(wait).is_err() {
+                self.is_retiring.store(false, Ordering::Release);
             }
         }
-        self.give_back_retired();
     }
 
-    /// Gives back what nothing uses any more.
-    pub(crate) fn give_back_retired(&'static self) {
-        let ready: Vec<Retired> = {
+    /// Gives back what nothing uses any more; returns how much is left that others may use.
+    pub(crate) fn give_back_retired(&'static self) -> usize {
+        if self.retired.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            return 0;
+        }
+        let Ok(_entered) = self.enter() else { return 0 };
+        let _relaxed = Relaxed::begin(self);
+        let (ready, left): (Vec<Retired>, usize) = {
             let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            if retired.is_empty() {
-                return;
-            }
             let waited = self.waited_elsewhere.load(Ordering::Acquire);
             let (ready, left) = std::mem::take(&mut *retired)
                 .into_iter()
                 .partition(|one| one.elsewhere <= waited && one.after.has_happened());
             *retired = left;
-            ready
+            (ready, retired.iter().filter(|one| one.elsewhere > waited).count())
         };
-        let Ok(_entered) = self.enter() else { return };
         for one in ready {
             (one.give_back)();
         }
+        left
+    }
+}
+
+/// Lets a thread do what has nothing to do with a stream that a library records, while it does that.
+struct Relaxed {
+    device: &'static Device,
+    before: u32,
+}
+
+/// How the driver calls that.
+const RELAXED: u32 = 2;
+
+impl Relaxed {
+    fn begin(device: &'static Device) -> Self {
+        let mut before = RELAXED;
+        // SAFETY: the driver exchanges the number.
+        unsafe { (device.driver.exchange_capture_mode)(&raw mut before) };
+        Self { device, before }
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { (self.device.driver.exchange_capture_mode)(&raw mut self.before) };
     }
 }

@@ -116,7 +116,9 @@ impl Device {
         if later == earlier {
             return Ok(());
         }
-        Event::on(self, earlier)?.is_before(later)
+        Event::on(self, earlier)?.is_before(later)?;
+        self.note_order(later, earlier);
+        Ok(())
     }
 
     /// Whether what is put on a stream is recorded rather than run.

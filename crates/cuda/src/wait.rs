@@ -103,24 +103,21 @@ impl Device {
         let launched = self.elsewhere.load(Ordering::Acquire);
         if self.waited_elsewhere.load(Ordering::Acquire) >= launched {
             self.wait_for(Stream::OWN)?;
-            self.give_back_retired();
-            return self.check_called_off(None);
-        }
-        let (send, receive) = channel();
-        let wait = move || drop(send.send(self.wait_for_context()));
-        let waited = if std::thread::Builder::new().spawn(wait).is_err() {
-            self.wait_for_context()
         } else {
-            loop {
-                match receive.recv_timeout(PATIENCE) {
-                    Ok(waited) => break waited,
-                    Err(RecvTimeoutError::Disconnected) => break self.wait_for_context(),
-                    Err(RecvTimeoutError::Timeout) => self.go_on()?,
+            let (send, receive) = channel();
+            let wait = move || drop(send.send(self.wait_for_others()));
+            if std::thread::Builder::new().spawn(wait).is_err() {
+                self.wait_for_others()?;
+            } else {
+                loop {
+                    match receive.recv_timeout(PATIENCE) {
+                        Ok(waited) => break waited?,
+                        Err(RecvTimeoutError::Disconnected) => break self.wait_for_others()?,
+                        Err(RecvTimeoutError::Timeout) => self.go_on()?,
+                    }
                 }
             }
-        };
-        waited?;
-        self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
+        }
         self.give_back_retired();
         self.check_called_off(None)
     }
@@ -130,6 +127,14 @@ impl Device {
         let _entered = self.enter()?;
         // SAFETY: no arguments.
         self.check("waiting for a device", unsafe { (self.driver.synchronize)() })
+    }
+
+    /// The same, and takes note that what was launched on streams of others is done.
+    pub(crate) fn wait_for_others(&self) -> Result<(), CudaError> {
+        let launched = self.elsewhere.load(Ordering::Acquire);
+        self.wait_for_context()?;
+        self.waited_elsewhere.fetch_max(launched, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Waits before elements of arrays of our own are read: for others, too, if they know where those are.

@@ -504,12 +504,61 @@ def test_what_was_done_before_was_not_called_off(run, way):
     assert (done.stdout, done.stderr) == ("interrupted\ndone 6\n", "")
 
 
+MANY_BETWEEN = (
+    SHORT
+    + """
+def other():
+    k(x, c, inner)
+    launched.set()
+    go.wait()
+    for _ in range(1100):
+        short(y, one)
+    again.set()
+    ended.wait()
+    print(told())
+
+x2, c2, inner2 = kp.ndarray(kp.i32, 600), kp.ndarray(kp.i32, ()), kp.ndarray(kp.i32, ())
+c2.fill(1)
+kp.sync()
+launched, go, again, ended = (threading.Event() for _ in range(4))
+thread = threading.Thread(target=other)
+thread.start()
+launched.wait()
+interrupted()
+go.set()
+again.wait()
+k(x2, c2, inner2)
+interrupted()
+ended.set()
+thread.join()
+# Whoever was told is not told again; nor is who launches as many as there are places, before another is ended.
+short(y, one)
+for _ in range(1100):
+    short(y, one)
+thread = threading.Thread(target=lambda: (k(x2, c2, inner2), launched.set(), go.wait(), print(told())))
+launched.clear(), go.clear()
+thread.start()
+launched.wait()
+interrupted()
+go.set()
+thread.join()
+print(told())
+"""
+)
+
+
+def test_threads_are_told_of_launches_among_many(run):
+    done = run(endless(MANY_BETWEEN, "block", False))
+    wanted = "interrupted\ninterrupted\ncalled-off\ninterrupted\ncalled-off\ndone\n"
+    assert (done.stdout, done.stderr) == (wanted, "")
+
+
 BUILT_MEANWHILE = (
     SHORT
     + """
 import gc
 
-rows = [(kp.ndarray(kp.i32, 257 * at), kp.ndarray(kp.i32, ())) for at in range(40)]
+rows = [(kp.ndarray(kp.i32, 257 * at), kp.ndarray(kp.i32, ())) for at in range(100)]
 for _, count in rows:
     count.fill(2)
 
@@ -545,7 +594,7 @@ print("right")
 @pytest.mark.parametrize("way", ["block", "grid", "nodes"])
 def test_nothing_but_waiting_waits_for_a_loop(run, way):
     done = run(endless(BUILT_MEANWHILE, way, False))
-    assert (done.stdout, done.stderr) == (f"{way[0] * 40}\ninterrupted\nright\n", "")
+    assert (done.stdout, done.stderr) == (f"{way[0] * 100}\ninterrupted\nright\n", "")
 
 
 # -- What goes wrong -------------------------------------------------------------------------------
@@ -640,6 +689,65 @@ for turn in range(3):
     assert all(c.to_numpy() == 0 for c in counters)
 print("right")
 """
+
+
+FOLLOWED = (
+    STREAMS.partition("@kp.kernel")[0]
+    + """
+import signal, threading, time
+
+@kp.kernel(graph=WAY)
+def k(x: X, own: X, c: Number):
+    while kp.graph.do_while(c):
+        for i in x:
+            x[i] += 1
+        for i in own:
+            own[i] += 1
+        c[None] += c[None] * 0
+
+@kp.kernel
+def total(x: X) -> kp.i32:
+    s = 0
+    for i in x:
+        s += x[i]
+    return s
+
+def told(wait):
+    try:
+        wait()
+        return "done"
+    except kp.KernelRuntimeError as error:
+        return error.code
+
+def other():
+    k(x, own, c)
+    launched.set()
+    go.wait()
+    print(told(lambda: total(own)), told(kp.sync))
+
+x, own, c = Foreign(np.zeros(10)), kp.ndarray(kp.i32, 8), kp.ndarray(kp.i32, ())
+k(x, own, c), total(own)
+c.fill(1)
+launched, go = threading.Event(), threading.Event()
+thread = threading.Thread(target=other)
+thread.start()
+launched.wait()
+try:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    kp.sync()
+    time.sleep(10)
+except KeyboardInterrupt:
+    print("interrupted")
+go.set()
+thread.join()
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["block", "grid", "nodes"])
+def test_what_follows_a_launch_on_another_stream_is_told_of_it(run, way):
+    done = run(FOLLOWED.replace("WAY", repr(way)))
+    assert (done.stdout, done.stderr) == ("interrupted\ncalled-off done\n", "")
 
 
 @pytest.mark.parametrize("checkpoints", [False, True])

@@ -424,7 +424,7 @@ impl Extent {
         for (size, stride) in self.steps(slots).into_iter().chain(other.steps(slots)) {
             let mut next = if size < 2 { 0 } else { stride };
             while next != 0 {
-                (step, next) = (next, step % next);
+                (step, next) = (next, step.wrapping_rem(next));
             }
         }
         let behind = other.address.of(slots).wrapping_sub(self.address.of(slots));

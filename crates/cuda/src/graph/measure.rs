@@ -21,10 +21,13 @@ const MANY: i64 = 1 << 12;
 const MOST: i64 = 1 << 23;
 const CLEARLY: f64 = 6.0;
 
-/// Times of the same that differ by more than this were disturbed: by other work, or by a device that was asleep. How often
-/// that is tried again.
+/// Times of the same that differ by more than this, or make no sense, were disturbed: by other work, or by a device that
+/// was asleep. How often that is tried again.
 const DISTURBED: f64 = 1.5;
 const ATTEMPTS: u32 = 4;
+
+/// Nanoseconds that everything takes at least.
+const LEAST: f64 = 1.0;
 
 /// How often each is timed: the shortest time is the least disturbed.
 const REPEATS: u32 = 5;
@@ -78,7 +81,7 @@ impl Runs<'_> {
         let mut seen = (0.0, 0.0);
         for _ in 0..ATTEMPTS {
             let (cost, turns) = self.attempt(&few)?;
-            if turns.0.max(turns.1) <= turns.0.min(turns.1) * DISTURBED {
+            if turns.0.max(turns.1) <= turns.0.min(turns.1) * DISTURBED && turns.0.min(turns.1) > LEAST {
                 return Ok(Some(cost));
             }
             seen = turns;
@@ -101,11 +104,12 @@ impl Runs<'_> {
             let once = self.time(&many, count, 1)?;
             longer = self.turn(&many, count, LONG_TURNS, once)?;
         }
-        let again = self.turn(few, FEW, TURNS, once)?;
+        let once_again = self.time(few, FEW, 1)?;
+        let again = self.turn(few, FEW, TURNS, once_again)?;
         let plan = &self.program.plan;
         let work: u64 = plan.tasks.iter().filter(|task| !task.counts.is_empty()).map(|task| task.cost).sum();
         let cost = Cost {
-            launch: (once - turn).max(1.0),
+            launch: (once.min(once_again) - turn).max(LEAST),
             task: turn / plan.tasks.len() as f64,
             work: (longer - turn).max(0.0) / (work as f64 * count as f64),
         };
@@ -119,7 +123,7 @@ impl Runs<'_> {
     /// The nanoseconds of a turn.
     fn turn(&self, elements: &DeviceMemory, count: i64, turns: u32, once: f64) -> Result<f64, CudaError> {
         let all = self.time(elements, count, turns + 1)?;
-        Ok(((all - once) / f64::from(turns)).max(1.0))
+        Ok(((all - once) / f64::from(turns)).max(LEAST))
     }
 
     /// The nanoseconds of a launch with so many turns.

@@ -12,6 +12,7 @@ pub(crate) mod stop;
 pub mod way;
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
@@ -211,7 +212,7 @@ impl Graph {
         let is_captured = stream != Stream::OWN && program.device.is_capturing(stream);
         let choice = self.choose(program, slots, is_captured);
         self.number(program, slots, stream, is_captured)?;
-        let mut evicted = None;
+        let (mut evicted, mut failed) = (None, Ok(()));
         // SAFETY: as the caller promises.
         unsafe {
             match choice.way {
@@ -221,8 +222,15 @@ impl Graph {
                 }
                 Way::Nodes => {
                     let mut state = self.state();
-                    evicted = self.launch_nodes(program, slots, stream, &mut state)?;
-                    state.note(choice, &self.deciding, slots, stream);
+                    let launched = self.launch_nodes(program, slots, stream, &mut state, &mut evicted);
+                    if stream != Stream::OWN {
+                        // Whoever evicts this graph waits for it.
+                        program.device.elsewhere.fetch_add(1, Ordering::AcqRel);
+                    }
+                    match launched {
+                        Ok(()) => state.note(choice, &self.deciding, slots, stream),
+                        Err(_) => failed = launched,
+                    }
                 }
                 Way::Block | Way::Grid if stream == Stream::OWN => {
                     let mut state = self.state();
@@ -238,7 +246,7 @@ impl Graph {
         if let Some(evicted) = evicted {
             program.device.retire(move || drop(evicted));
         }
-        Ok(())
+        failed
     }
 
     /// Launches the graph on our own stream as the last time, and looks at nothing but what decided about that; says
@@ -392,7 +400,7 @@ impl Graph {
         device.check("launching a graph", code)
     }
 
-    /// Launches the CUDA graph of grids, which is the last one then; returns one that is not kept any more.
+    /// Launches the CUDA graph of grids, which is the last one then; `evicted` is one that is not kept any more.
     ///
     /// # Safety
     ///
@@ -403,18 +411,21 @@ impl Graph {
         slots: &mut [u64],
         stream: Stream,
         state: &mut State,
-    ) -> Result<Option<Nodes>, CudaError> {
+        evicted: &mut Option<Nodes>,
+    ) -> Result<(), CudaError> {
         let grids = program.grids(slots)?.into_iter().map(Grid::rounded).collect::<Vec<_>>();
         state.can_repeat = false;
-        let mut nodes = match state.graphs.iter().position(|nodes| nodes.grids == grids) {
+        let nodes = match state.graphs.iter().position(|nodes| nodes.grids == grids) {
             Some(at) => state.graphs.remove(at),
             None => Nodes::new(program, self, grids)?,
         };
-        // SAFETY: as the caller promises.
-        let launched = unsafe { nodes.launch(self, slots, stream) };
+        if state.graphs.len() == MOST_GRAPHS {
+            *evicted = Some(state.graphs.remove(0));
+        }
         state.graphs.push(nodes);
-        launched?;
-        Ok((state.graphs.len() > MOST_GRAPHS).then(|| state.graphs.remove(0)))
+        let nodes = state.graphs.last_mut().expect("it was just added");
+        // SAFETY: as the caller promises.
+        unsafe { nodes.launch(self, slots, stream) }
     }
 
     /// # Safety

@@ -49,11 +49,21 @@ impl Unwaited {
         self.shorten();
     }
 
+    /// Adds rows of others.
+    fn add_all(&mut self, rows: &[(u64, u64)]) {
+        self.numbers
+            .extend(rows.iter().filter(|row| !self.numbers.contains(row)).copied().collect::<Vec<_>>());
+        self.numbers.sort_unstable();
+        self.shorten();
+    }
+
     /// Has no more rows than are remembered.
     fn shorten(&mut self) {
         let beyond = self.numbers.len().saturating_sub(MOST_ROWS);
         if beyond > 0 {
-            self.numbers[beyond].0 = self.numbers[0].0;
+            // They come in order; the last of them may end before one before it.
+            let last = self.numbers[..=beyond].iter().map(|row| row.1).max();
+            self.numbers[beyond] = (self.numbers[0].0, last.unwrap_or(0));
             self.numbers.drain(..beyond);
         }
     }
@@ -70,19 +80,22 @@ impl Stops {
         self.word(0)
     }
 
-    /// Whether a device has ended a launch.
-    fn has_ended(&self, number: u64) -> bool {
-        let said = self.word(1 + (number % CALLED_OFF as u64) as usize);
-        // A later one may have taken its place.
-        said >= number
-    }
-
-    /// Whether a device has ended one of these launches.
+    /// Whether a device has ended one of these launches, as far as no other that it ended has taken its place.
     fn has_ended_one_of(&self, (first, last): (u64, u64)) -> bool {
-        let last = last.min(self.last());
-        // Those before were overwritten by others.
-        let first = first.max(last.saturating_sub(CALLED_OFF as u64 - 1));
-        (first..=last).any(|number| self.has_ended(number))
+        first <= self.last() && (1..=CALLED_OFF).any(|at| (first..=last).contains(&self.word(at)))
+    }
+}
+
+/// Remembers no more streams than can be remembered: the oldest as one of any.
+fn bound(all: &mut Vec<Unwaited>) {
+    if all.len() <= MOST_STREAMS {
+        return;
+    }
+    let Some(at) = all.iter().position(|one| one.stream.is_some()) else { return };
+    let oldest = all.remove(at);
+    match all.iter_mut().find(|one| one.device == oldest.device && one.stream.is_none()) {
+        Some(rest) => rest.add_all(&oldest.numbers),
+        None => all.push(Unwaited { stream: None, ..oldest }),
     }
 }
 
@@ -112,18 +125,26 @@ impl Device {
                 stream: Some(stream),
                 numbers: vec![(number, number)],
             });
-            if all.len() > MOST_STREAMS {
-                let oldest = all.remove(0);
-                match all.iter_mut().find(|one| one.device == oldest.device && one.stream.is_none()) {
-                    Some(rest) => {
-                        rest.numbers.extend(oldest.numbers);
-                        rest.shorten();
-                    }
-                    None => all.push(Unwaited { stream: None, ..oldest }),
+            bound(all);
+        });
+        Ok((number, words))
+    }
+
+    /// Takes note that what was put on one stream comes before what is put on another from now on: whoever waits for
+    /// that has waited for both.
+    pub(crate) fn note_order(&self, later: Stream, earlier: Stream) {
+        UNWAITED.with_borrow_mut(|all| {
+            let of =
+                |stream| move |one: &&mut Unwaited| one.device == self.ordinal && one.stream == Some(stream);
+            let Some(rows) = all.iter_mut().find(of(earlier)).map(|one| one.numbers.clone()) else { return };
+            match all.iter_mut().find(of(later)) {
+                Some(one) => one.add_all(&rows),
+                None => {
+                    all.push(Unwaited { device: self.ordinal, stream: Some(later), numbers: rows });
+                    bound(all);
                 }
             }
         });
-        Ok((number, words))
     }
 
     /// The address of what says which launches were called off.
@@ -166,6 +187,16 @@ impl Device {
                 is_over |= is_waited && one.numbers.iter().any(|row| self.stops.has_ended_one_of(*row));
                 !is_waited
             });
+            if is_over {
+                // It is told once, by whatever streams it is known.
+                let last = self.stops.last();
+                for one in all.iter_mut().filter(|one| one.device == self.ordinal) {
+                    one.numbers.retain_mut(|row| {
+                        row.0 = row.0.max(last + 1);
+                        row.0 <= row.1
+                    });
+                }
+            }
             is_over
         });
         if is_over { Err(CudaError::CalledOff) } else { Ok(()) }
