@@ -446,26 +446,27 @@ def interrupted():
         time.sleep(10)
     except KeyboardInterrupt:
         print("interrupted")
+
+def on_a_thread(launch, then):
+    # Returns what has the thread go on, and waits for it.
+    launched, go = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (launch(), launched.set(), go.wait(), then()))
+    thread.start()
+    launched.wait()
+    return lambda: (go.set(), thread.join())
 """
 )
 
 EARLIER_CALLED_OFF = (
     SHORT
     + """
-def other():
-    k(x, c, inner)
-    launched.set()
-    go.wait()
+def then():
     short(y, one)
     print(told(), y.to_numpy()[0], told())
 
-launched, go = threading.Event(), threading.Event()
-thread = threading.Thread(target=other)
-thread.start()
-launched.wait()
+go_on = on_a_thread(lambda: k(x, c, inner), then)
 interrupted()
-go.set()
-thread.join()
+go_on()
 """
 )
 
@@ -479,21 +480,11 @@ def test_threads_are_told_of_earlier_launches(run, way):
 DONE_BEFORE = (
     SHORT
     + """
-def other():
-    short(y, one)
-    launched.set()
-    go.wait()
-    print(told(), y.to_numpy()[0])
-
-launched, go = threading.Event(), threading.Event()
-thread = threading.Thread(target=other)
-thread.start()
-launched.wait()
+go_on = on_a_thread(lambda: short(y, one), lambda: print(told(), y.to_numpy()[0]))
 kp.sync()
 k(x, c, inner)
 interrupted()
-go.set()
-thread.join()
+go_on()
 """
 )
 
@@ -507,41 +498,31 @@ def test_what_was_done_before_was_not_called_off(run, way):
 MANY_BETWEEN = (
     SHORT
     + """
-def other():
-    k(x, c, inner)
-    launched.set()
-    go.wait()
+def many():
     for _ in range(1100):
         short(y, one)
-    again.set()
-    ended.wait()
-    print(told())
 
 x2, c2, inner2 = kp.ndarray(kp.i32, 600), kp.ndarray(kp.i32, ()), kp.ndarray(kp.i32, ())
 c2.fill(1)
 kp.sync()
-launched, go, again, ended = (threading.Event() for _ in range(4))
-thread = threading.Thread(target=other)
-thread.start()
-launched.wait()
+many_after = threading.Event()
+ended = threading.Event()
+go_on = on_a_thread(
+    lambda: k(x, c, inner), lambda: (many(), many_after.set(), ended.wait(), print(told()))
+)
 interrupted()
-go.set()
-again.wait()
+threading.Thread(target=go_on).start()
+many_after.wait()
 k(x2, c2, inner2)
 interrupted()
 ended.set()
-thread.join()
+go_on()
 # Whoever was told is not told again; nor is who launches as many as there are places, before another is ended.
 short(y, one)
-for _ in range(1100):
-    short(y, one)
-thread = threading.Thread(target=lambda: (k(x2, c2, inner2), launched.set(), go.wait(), print(told())))
-launched.clear(), go.clear()
-thread.start()
-launched.wait()
+many()
+go_on = on_a_thread(lambda: k(x2, c2, inner2), lambda: print(told()))
 interrupted()
-go.set()
-thread.join()
+go_on()
 print(told())
 """
 )
