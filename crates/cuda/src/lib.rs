@@ -3,8 +3,9 @@
 //! Nothing here is linked against CUDA: [`driver`] opens the driver when it is first asked for, [`nvrtc`] the compiler.
 //! A [`device`] has its primary context, which it shares with every other library of the process; [`memory`] is
 //! allocated in stream order; a [`program`] is a kernel that was loaded, and launches its tasks, those of a [`graph`] in
-//! several ways; [`mail`] is what a device writes for the host; [`wait`] waits for it, and `retire` gives back what is not used any
-//! more; [`stage`] takes arrays of the host along; [`profile`] times launches, and [`cubin`] reads what code says of itself.
+//! several ways; [`mail`] is what a device writes for the host; [`wait`] waits for it, and `retire` gives back what is
+//! not used any more; [`stage`] takes arrays of the host along; [`profile`] times launches, and [`cubin`] reads what code
+//! says of itself.
 //!
 //! # Invariants
 //!

@@ -130,12 +130,10 @@ impl Graph {
             // It is not allocated while a stream records.
             device.stop_words()?;
         }
-        let [store, ask_again, ask_enter] = [c"kp_store", c"kp_ask_again", c"kp_ask_enter"];
-        let (store, ask_again, ask_enter) = (
-            function(device, module, store)?,
-            function(device, module, ask_again)?,
-            function(device, module, ask_enter)?,
-        );
+        // All that may fail, before something is loaded besides.
+        let store = function(device, module, c"kp_store")?;
+        let ask_again = function(device, module, c"kp_ask_again")?;
+        let ask_enter = function(device, module, c"kp_ask_enter")?;
         let drives = device.driver.graphs.as_ref();
         let conditions =
             match (graph.has_loops && drives.is_some_and(|driver| driver.loops.is_some()), conditions) {
